@@ -10,7 +10,7 @@
 
 static const char *const names[] = {"gpipe", "1f1b", "interleaved", "zb-h1", NULL};
 
-START_TEST(each_kind_of_slip_finds_the_name) {
+TEST(each_kind_of_slip_finds_the_name) {
   ck_assert_str_eq(suggest_nearest("gpip", names), "gpipe");   /* left out */
   ck_assert_str_eq(suggest_nearest("gpiipe", names), "gpipe"); /* doubled */
   ck_assert_str_eq(suggest_nearest("gpope", names), "gpipe");  /* replaced */
@@ -18,25 +18,22 @@ START_TEST(each_kind_of_slip_finds_the_name) {
   ck_assert_str_eq(suggest_nearest("GPIPE", names), "gpipe");  /* case */
   ck_assert_str_eq(suggest_nearest("interleave", names), "interleaved");
 }
-END_TEST
 
-START_TEST(a_swap_is_one_edit) {
+TEST(a_swap_is_one_edit) {
   static const char *const swapped[] = {"axxd", "acbd", NULL};
   /* to "axxd": 2 replaced; to "acbd": 1 swap */
   ck_assert_str_eq(suggest_nearest("abcd", swapped), "acbd");
 }
-END_TEST
 
-START_TEST(a_slip_is_at_most_two_edits_and_not_the_name_itself) {
+TEST(a_slip_is_at_most_two_edits_and_not_the_name_itself) {
   ck_assert(suggest_is_slip("intermediate_sise", "intermediate_size"));
   ck_assert(suggest_is_slip("vocabsiez", "vocab_size"));
   ck_assert(!suggest_is_slip("vocab_size", "VOCAB_SIZE"));
   ck_assert(!suggest_is_slip("moe_intermediate_size", "intermediate_size"));
   ck_assert(!suggest_is_slip("num_heads", "num_kv_heads"));
 }
-END_TEST
 
-START_TEST(a_common_start_is_nearer_than_common_letters) {
+TEST(a_common_start_is_nearer_than_common_letters) {
   static const char *const options[] = {"--tp", "--price", "--global-batch", "--seq-len", NULL};
   ck_assert_str_eq(suggest_nearest("--tp-size", options), "--tp"); /* "--price" is four edits away */
   ck_assert_str_eq(suggest_nearest("--global-batch-size", options), "--global-batch");
@@ -45,17 +42,15 @@ START_TEST(a_common_start_is_nearer_than_common_letters) {
   ck_assert_ptr_null(suggest_nearest("--", options));      /* the start of all */
   ck_assert_ptr_null(suggest_nearest("--phase", options)); /* three of five letters of "--price" are others */
 }
-END_TEST
 
-START_TEST(of_names_as_near_the_capitals_tell) {
+TEST(of_names_as_near_the_capitals_tell) {
   static const char *const rates[] = {"Gb/s", "GB/s", NULL};
   ck_assert_str_eq(suggest_nearest("GBps", rates), "GB/s"); /* an eighth of it is as near case-blind */
   ck_assert_str_eq(suggest_nearest("Gbps", rates), "Gb/s");
   ck_assert_str_eq(suggest_nearest("Gbit/s", rates), "Gb/s");
 }
-END_TEST
 
-START_TEST(a_name_that_has_what_was_typed_as_a_word_is_meant) {
+TEST(a_name_that_has_what_was_typed_as_a_word_is_meant) {
   static const char *const frameworks[] = {"megatron-lm", "megatron-core", "pytorch-fsdp", NULL};
   ck_assert_str_eq(suggest_nearest("fsdp", frameworks), "pytorch-fsdp");
   static const char *const options[] = {"--micro-batch", "--global-batch", "--offload-optimizer", NULL};
@@ -64,9 +59,8 @@ START_TEST(a_name_that_has_what_was_typed_as_a_word_is_meant) {
   g_autofree char *both = suggest_question("--batch", options);
   ck_assert_str_eq(both, "did you mean --micro-batch or --global-batch?");
 }
-END_TEST
 
-START_TEST(the_same_letters_are_the_same_name) {
+TEST(the_same_letters_are_the_same_name) {
   const char *const known[] = {"all_to_all", "all_gather", "zb-h1", "fp8", "<", NULL};
   ck_assert_int_eq(suggest_same("all_to_all", known), 0);
   ck_assert_int_eq(suggest_same("alltoall", known), 0);
@@ -81,9 +75,8 @@ START_TEST(the_same_letters_are_the_same_name) {
   const char *const near[] = {"fp-8", "fp8", NULL};
   ck_assert_int_eq(suggest_same("fp8", near), 1); /* the name itself goes before one that is written otherwise */
 }
-END_TEST
 
-START_TEST(noise_suggests_nothing) {
+TEST(noise_suggests_nothing) {
   ck_assert_ptr_null(suggest_nearest("qqqqqqqq", names));
   ck_assert_ptr_null(suggest_nearest("", names));
   ck_assert_ptr_null(suggest_nearest(NULL, names));
@@ -91,17 +84,15 @@ START_TEST(noise_suggests_nothing) {
   g_autofree char *megabytes = g_strnfill(10 << 20, 'g');
   ck_assert_ptr_null(suggest_nearest(megabytes, names));
 }
-END_TEST
 
-START_TEST(the_message_lists_all_and_asks_only_when_near) {
+TEST(the_message_lists_all_and_asks_only_when_near) {
   g_autofree char *near = suggest_message("zbh1", names);
   g_autofree char *far = suggest_message("qqqqqqqq", names);
   ck_assert_str_eq(near, "expected one of gpipe, 1f1b, interleaved, zb-h1; did you mean \"zb-h1\"?");
   ck_assert_str_eq(far, "expected one of gpipe, 1f1b, interleaved, zb-h1");
 }
-END_TEST
 
-START_TEST(who_types_the_start_or_a_word_of_a_name_means_it_and_no_slip) {
+TEST(who_types_the_start_or_a_word_of_a_name_means_it_and_no_slip) {
   static const char *const gpus[] = {"gb200", "b200-sxm-180gb", NULL};
   static const char *const models[] = {"gpt2", "gpt3-175b", "llama-3-8b", "qwen3-32b", NULL};
   static const char *const clusters[] = {"h800", "dgx-h100", "gb200-nvl72", "dgx-b200", NULL};
@@ -114,9 +105,8 @@ START_TEST(who_types_the_start_or_a_word_of_a_name_means_it_and_no_slip) {
   ck_assert_str_eq(suggest_nearest("b200", clusters), "dgx-b200"); /* gb200 has it within a word */
   ck_assert_str_eq(suggest_nearest("h80", clusters), "h800");
 }
-END_TEST
 
-START_TEST(several_names_that_may_be_meant_are_asked_for_the_shortest_first) {
+TEST(several_names_that_may_be_meant_are_asked_for_the_shortest_first) {
   static const char *const gpus[] = {"a100-pcie", "h100-pcie", "h100-sxm", "h200-sxm", "gb200", NULL};
   g_autofree char *both = suggest_message("H100", gpus);
   ck_assert_str_eq(both, "expected one of a100-pcie, h100-pcie, h100-sxm, h200-sxm, gb200; "
@@ -130,9 +120,8 @@ START_TEST(several_names_that_may_be_meant_are_asked_for_the_shortest_first) {
   ck_assert_ptr_null(suggest_question("a", gpus));
   ck_assert_ptr_null(suggest_question(NULL, gpus));
 }
-END_TEST
 
-START_TEST(a_gpu_that_is_no_file_is_asked_for_by_those_that_have_its_name) {
+TEST(a_gpu_that_is_no_file_is_asked_for_by_those_that_have_its_name) {
   g_autofree char *folder = g_dir_make_tmp("stepsim-test-gpu-XXXXXX", NULL);
   g_autofree char *file = g_build_filename(folder, "mine.yaml", NULL);
   static const char *const spelled[] = {"h100", "gpus/h100.yaml"};
@@ -147,16 +136,14 @@ START_TEST(a_gpu_that_is_no_file_is_asked_for_by_those_that_have_its_name) {
   g_unlink(file);
   g_rmdir(folder);
 }
-END_TEST
 
-START_TEST(messages_cannot_drive_the_terminal) {
+TEST(messages_cannot_drive_the_terminal) {
   g_autoptr(GError) error = NULL;
   ck_assert(!fail_input(&error, "found \"%s\"", "\x1b[2J\xff"));
   ck_assert_ptr_null(strchr(error->message, '\x1b'));
   ck_assert(g_utf8_validate(error->message, -1, NULL));
   ck_assert(!fail_impossible(NULL, "nobody listens"));
 }
-END_TEST
 
 /* A root of data: <folder>/models/mine.json. Removed by drop_root(). */
 static char *make_root(void) {
@@ -177,7 +164,7 @@ static void drop_root(const char *root) {
   g_rmdir(root);
 }
 
-START_TEST(bare_names_are_found_under_the_users_data) {
+TEST(bare_names_are_found_under_the_users_data) {
   g_autofree char *root = make_root();
   g_setenv("STEPSIM_DATA", root, TRUE);
   const char *spellings[] = {"mine", "mine.json", "models/mine", "models/mine.json"};
@@ -190,9 +177,8 @@ START_TEST(bare_names_are_found_under_the_users_data) {
   ck_assert_ptr_null(data_path_find("models", "mine", ".json", NULL));
   drop_root(root);
 }
-END_TEST
 
-START_TEST(an_existing_path_is_itself) {
+TEST(an_existing_path_is_itself) {
   g_autofree char *root = make_root();
   g_autofree char *mine = g_build_filename(root, "models", "mine.json", NULL);
   g_autofree char *path = data_path_find("models", mine, ".json", NULL);
@@ -202,9 +188,8 @@ START_TEST(an_existing_path_is_itself) {
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
   drop_root(root);
 }
-END_TEST
 
-START_TEST(a_missing_file_lists_what_there_is) {
+TEST(a_missing_file_lists_what_there_is) {
   g_autofree char *root = make_root();
   g_setenv("STEPSIM_DATA", root, TRUE);
   g_autoptr(GError) error = NULL;
@@ -219,10 +204,9 @@ START_TEST(a_missing_file_lists_what_there_is) {
   ck_assert_ptr_nonnull(strstr(none->message, "no no-such-folder/*.json was found"));
   drop_root(root);
 }
-END_TEST
 
 /* Shipped files call theirs gpus/… and nccl/…, which lie beside them and not beside a copy. */
-START_TEST(a_copy_of_a_shipped_cluster_is_read_elsewhere) {
+TEST(a_copy_of_a_shipped_cluster_is_read_elsewhere) {
   static const char *const files[] = {"dgx-h100.yaml", "a100-pcie.yaml", "gb200-nvl72.yaml"};
   for (guint i = 0; i < G_N_ELEMENTS(files); i++) {
     g_autofree char *original = g_build_filename(STEPSIM_SOURCE_DATA, "topologies", files[i], NULL);
@@ -235,9 +219,8 @@ START_TEST(a_copy_of_a_shipped_cluster_is_read_elsewhere) {
     ck_assert_str_eq(copy->gpu.name, shipped->gpu.name);
   }
 }
-END_TEST
 
-START_TEST(a_file_is_read_whole_or_not_at_all) {
+TEST(a_file_is_read_whole_or_not_at_all) {
   g_autofree char *root = make_root();
   g_autofree char *mine = g_build_filename(root, "models", "mine.json", NULL);
   gsize length = 0;
@@ -250,27 +233,7 @@ START_TEST(a_file_is_read_whole_or_not_at_all) {
   ck_assert_ptr_null(data_file_read("/dev/zero", &length, NULL));
   drop_root(root);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("suggest");
-  tcase_add_test(cases, each_kind_of_slip_finds_the_name);
-  tcase_add_test(cases, a_swap_is_one_edit);
-  tcase_add_test(cases, a_slip_is_at_most_two_edits_and_not_the_name_itself);
-  tcase_add_test(cases, a_common_start_is_nearer_than_common_letters);
-  tcase_add_test(cases, of_names_as_near_the_capitals_tell);
-  tcase_add_test(cases, a_name_that_has_what_was_typed_as_a_word_is_meant);
-  tcase_add_test(cases, the_same_letters_are_the_same_name);
-  tcase_add_test(cases, noise_suggests_nothing);
-  tcase_add_test(cases, the_message_lists_all_and_asks_only_when_near);
-  tcase_add_test(cases, who_types_the_start_or_a_word_of_a_name_means_it_and_no_slip);
-  tcase_add_test(cases, several_names_that_may_be_meant_are_asked_for_the_shortest_first);
-  tcase_add_test(cases, a_gpu_that_is_no_file_is_asked_for_by_those_that_have_its_name);
-  tcase_add_test(cases, messages_cannot_drive_the_terminal);
-  tcase_add_test(cases, bare_names_are_found_under_the_users_data);
-  tcase_add_test(cases, an_existing_path_is_itself);
-  tcase_add_test(cases, a_missing_file_lists_what_there_is);
-  tcase_add_test(cases, a_copy_of_a_shipped_cluster_is_read_elsewhere);
-  tcase_add_test(cases, a_file_is_read_whole_or_not_at_all);
-  return run_case("suggest", cases);
+  return run_tests();
 }

@@ -29,23 +29,21 @@ static void assert_format(double value, UnitKind kind, const char *expected) {
   ck_assert_str_eq(text, expected);
 }
 
-START_TEST(decimal_and_binary_prefixes_differ) {
+TEST(decimal_and_binary_prefixes_differ) {
   ck_assert_double_eq(parse("80 GB", UNIT_BYTES), 80e9);
   ck_assert_double_eq(parse("80 GiB", UNIT_BYTES), 80.0 * (1u << 30));
   ck_assert_double_eq(parse("1.5 TB", UNIT_BYTES), 1.5e12);
   ck_assert_double_eq(parse("16KiB", UNIT_BYTES), 16384);
 }
-END_TEST
 
-START_TEST(small_b_is_bits) {
+TEST(small_b_is_bits) {
   /* 400e9 bits / 8 */
   ck_assert_double_eq(parse("400 Gb/s", UNIT_BYTES_PER_SECOND), 50e9);
   ck_assert_double_eq(parse("450 GB/s", UNIT_BYTES_PER_SECOND), 450e9);
   ck_assert_double_eq(parse("8 b/s", UNIT_BYTES_PER_SECOND), 1);
 }
-END_TEST
 
-START_TEST(other_kinds_have_their_units) {
+TEST(other_kinds_have_their_units) {
   ck_assert_double_eq_tol(parse("1.2 us", UNIT_SECONDS), 1.2e-6, 1e-18);
   ck_assert_double_eq(parse("2 min", UNIT_SECONDS), 120);
   ck_assert_double_eq(parse("989 TFLOP/s", UNIT_FLOPS_PER_SECOND), 989e12);
@@ -53,40 +51,35 @@ START_TEST(other_kinds_have_their_units) {
   ck_assert_double_eq(parse("1.98 GHz", UNIT_HERTZ), 1.98e9);
   ck_assert_double_eq(parse("2.50 $/h", UNIT_DOLLARS_PER_HOUR), 2.5);
 }
-END_TEST
 
-START_TEST(space_around_number_and_unit_is_free) {
+TEST(space_around_number_and_unit_is_free) {
   ck_assert_double_eq(parse("  80\t GB  ", UNIT_BYTES), 80e9);
   ck_assert_double_eq(parse("8e1GB", UNIT_BYTES), 80e9);
   ck_assert_double_eq(parse(".5 GB", UNIT_BYTES), 0.5e9);
   ck_assert_double_eq(parse("0 GB", UNIT_BYTES), 0);
 }
-END_TEST
 
-START_TEST(a_bare_number_is_refused) {
+TEST(a_bare_number_is_refused) {
   assert_refused("80", UNIT_BYTES, "without a unit, expected one of B, kB");
   assert_refused("1e9", UNIT_BYTES_PER_SECOND, "without a unit");
 }
-END_TEST
 
-START_TEST(a_wrong_unit_suggests_the_nearest) {
+TEST(a_wrong_unit_suggests_the_nearest) {
   assert_refused("80 Gib", UNIT_BYTES, "did you mean \"GiB\"?");
   assert_refused("80 GB/s", UNIT_BYTES, "found unit \"GB/s\"");
   assert_refused("80 GB", UNIT_BYTES_PER_SECOND, "found unit \"GB\"");
   assert_refused("3 sec", UNIT_SECONDS, "found unit \"sec\"");
 }
-END_TEST
 
-START_TEST(what_is_no_finite_number_is_refused) {
+TEST(what_is_no_finite_number_is_refused) {
   const char *bad[] = {"",        " ",      "GB",       "-1 GB",    "+1 GB", "nan GB", "inf GB", "1e999 GB",
                        "0x10 GB", "1,5 GB", "1.2.3 GB", "1e308 TB", "--",    ".",      "e5 GB"};
   for (size_t i = 0; i < G_N_ELEMENTS(bad); i++)
     assert_refused(bad[i], UNIT_BYTES, "expected");
   assert_refused(NULL, UNIT_BYTES, "expected");
 }
-END_TEST
 
-START_TEST(counts_take_decimal_multiples) {
+TEST(counts_take_decimal_multiples) {
   const struct {
     const char *text;
     double value;
@@ -105,9 +98,8 @@ START_TEST(counts_take_decimal_multiples) {
     ck_assert_double_eq(value, 42);
   }
 }
-END_TEST
 
-START_TEST(whole_numbers_take_binary_multiples) {
+TEST(whole_numbers_take_binary_multiples) {
   const struct {
     const char *text;
     gint64 value;
@@ -138,9 +130,8 @@ START_TEST(whole_numbers_take_binary_multiples) {
     ck_assert_int_eq(value, 7);
   }
 }
-END_TEST
 
-START_TEST(counts_are_shown_as_they_are_read) {
+TEST(counts_are_shown_as_they_are_read) {
   const struct {
     double count;
     const char *text;
@@ -155,24 +146,21 @@ START_TEST(counts_are_shown_as_they_are_read) {
     ck_assert_double_le(fabs(again - cases[i].count), 1e-3 * cases[i].count);
   }
 }
-END_TEST
 
-START_TEST(a_percentage_of_nothing_has_no_sign) {
+TEST(a_percentage_of_nothing_has_no_sign) {
   ck_assert(!signbit(units_percent(-4e-5)) && !signbit(units_percent(-0.0)));
   ck_assert_double_eq(units_percent(-6e-5), -0.01);
   ck_assert_double_eq_tol(units_percent(0.12345), 12.35, 1e-12);
 }
-END_TEST
 
-START_TEST(half_a_unit_of_bytes_may_be_either) {
+TEST(half_a_unit_of_bytes_may_be_either) {
   double value;
   g_autoptr(GError) error = NULL;
   ck_assert(!units_parse("1M", UNIT_BYTES, &value, &error));
   ck_assert_ptr_nonnull(strstr(error->message, "MB (powers of 1000) or MiB (of 1024)"));
 }
-END_TEST
 
-START_TEST(four_digits_and_the_fitting_prefix_are_shown) {
+TEST(four_digits_and_the_fitting_prefix_are_shown) {
   assert_format(80e9, UNIT_BYTES, "80.00 GB");
   assert_format(1.234e-3, UNIT_SECONDS, "1.234 ms");
   assert_format(450e9, UNIT_BYTES_PER_SECOND, "450.0 GB/s");
@@ -184,16 +172,14 @@ START_TEST(four_digits_and_the_fitting_prefix_are_shown) {
   assert_format(1e-4, UNIT_SECONDS, "100.0 us");
   assert_format(-80e9, UNIT_BYTES, "-80.00 GB");
 }
-END_TEST
 
-START_TEST(rounding_up_moves_to_the_next_prefix) {
+TEST(rounding_up_moves_to_the_next_prefix) {
   assert_format(999.94e3, UNIT_BYTES, "999.9 kB");
   assert_format(999.96e3, UNIT_BYTES, "1.000 MB");
   assert_format(9.9996e9, UNIT_BYTES, "10.00 GB");
 }
-END_TEST
 
-START_TEST(odd_values_are_shown_too) {
+TEST(odd_values_are_shown_too) {
   assert_format(0, UNIT_BYTES, "0 B");
   assert_format(0, UNIT_SECONDS, "0 s");
   assert_format(0.5, UNIT_BYTES, "0.5000 B");
@@ -206,10 +192,9 @@ START_TEST(odd_values_are_shown_too) {
     ck_assert_int_lt(strlen(text), 32);
   }
 }
-END_TEST
 
 /* What is shown reads back to four digits. */
-START_TEST(formatting_and_parsing_are_inverse) {
+TEST(formatting_and_parsing_are_inverse) {
   for (double value = 1.2345e-9; value < 1e20; value *= 3.7) {
     g_autofree char *time = units_format(value, UNIT_SECONDS);
     g_autofree char *rate = units_format(value, UNIT_BYTES_PER_SECOND);
@@ -218,9 +203,8 @@ START_TEST(formatting_and_parsing_are_inverse) {
       ck_assert_double_eq_tol(parse(rate, UNIT_BYTES_PER_SECOND) / value, 1, 6e-4);
   }
 }
-END_TEST
 
-START_TEST(megabytes_of_noise_are_refused) {
+TEST(megabytes_of_noise_are_refused) {
   gsize length = 10 << 20;
   g_autofree char *nines = g_strnfill(length, '9');
   g_autofree char *letters = g_strnfill(length, 'x');
@@ -229,26 +213,7 @@ START_TEST(megabytes_of_noise_are_refused) {
   assert_refused(letters, UNIT_BYTES, "expected");
   assert_refused(unit, UNIT_BYTES, "expected one of");
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("units");
-  tcase_add_test(cases, decimal_and_binary_prefixes_differ);
-  tcase_add_test(cases, small_b_is_bits);
-  tcase_add_test(cases, other_kinds_have_their_units);
-  tcase_add_test(cases, space_around_number_and_unit_is_free);
-  tcase_add_test(cases, a_bare_number_is_refused);
-  tcase_add_test(cases, a_wrong_unit_suggests_the_nearest);
-  tcase_add_test(cases, what_is_no_finite_number_is_refused);
-  tcase_add_test(cases, counts_take_decimal_multiples);
-  tcase_add_test(cases, whole_numbers_take_binary_multiples);
-  tcase_add_test(cases, counts_are_shown_as_they_are_read);
-  tcase_add_test(cases, a_percentage_of_nothing_has_no_sign);
-  tcase_add_test(cases, half_a_unit_of_bytes_may_be_either);
-  tcase_add_test(cases, four_digits_and_the_fitting_prefix_are_shown);
-  tcase_add_test(cases, rounding_up_moves_to_the_next_prefix);
-  tcase_add_test(cases, odd_values_are_shown_too);
-  tcase_add_test(cases, formatting_and_parsing_are_inverse);
-  tcase_add_test(cases, megabytes_of_noise_are_refused);
-  return run_case("units", cases);
+  return run_tests();
 }

@@ -62,7 +62,7 @@ static void assert_refused(const char *text, const char *expected) {
   ck_assert_msg(strstr(error->message, expected) != NULL, "\"%s\" is not in: %s", expected, error->message);
 }
 
-START_TEST(a_cluster_is_its_base_but_for_what_it_says) {
+TEST(a_cluster_is_its_base_but_for_what_it_says) {
   g_autoptr(Cluster) base = cluster_read("dgx-h100", NULL);
   g_autoptr(Cluster) cluster =
       cluster_of("own.yaml", "name: own\nbase: dgx-h100\nnode: {nics: 4, pcie: none, nic: {latency: 7 us}}\n");
@@ -78,9 +78,8 @@ START_TEST(a_cluster_is_its_base_but_for_what_it_says) {
   ck_assert(g_str_has_suffix(cluster->bases->pdata[0], "/dgx-h100.yaml"));
   ck_assert_uint_eq(base->bases->len, 0);
 }
-END_TEST
 
-START_TEST(bases_stand_on_bases_and_beside_the_file) {
+TEST(bases_stand_on_bases_and_beside_the_file) {
   add_file("gpu.yaml", "name: half\nbase: h100-sxm5-80gb\nhbm: {bandwidth: 1675 GB/s}\n");
   add_file("middle.yaml", "name: middle\nbase: dgx-h100\nprice: 3 $/h\nmax_gpus: 64\n");
   g_autoptr(Cluster) cluster = cluster_of("top.yaml", "name: top\nbase: middle.yaml\ngpu: gpu.yaml\nmax_gpus: 8\n");
@@ -95,7 +94,6 @@ START_TEST(bases_stand_on_bases_and_beside_the_file) {
   ck_assert_double_eq(unpriced->dollars_per_gpu_hour, 0); /* a number is taken away too */
   ck_assert_int_eq(unpriced->max_gpus, 64);
 }
-END_TEST
 
 typedef struct {
   char *name;
@@ -106,7 +104,7 @@ typedef struct {
   char *c, *e;
 } Leaves;
 
-START_TEST(lists_and_texts_stand_for_the_whole) {
+TEST(lists_and_texts_stand_for_the_whole) {
   g_autofree char *base =
       write_file("base.yaml", "name: b\nlist: [1, 2, 3]\nmap: {a: 1, b: {c: word}}\ngone: {d: 4}\n");
   g_autofree char *over =
@@ -139,10 +137,9 @@ START_TEST(lists_and_texts_stand_for_the_whole) {
   g_free(last.e);
   g_free(top.name);
 }
-END_TEST
 
 /* As GPU files have heads up to some size at a rate of their own. */
-START_TEST(a_gpu_is_its_base_but_for_a_key_deep_inside) {
+TEST(a_gpu_is_its_base_but_for_a_key_deep_inside) {
   g_autofree char *other = write_file("o.yaml", "name: o\nbase: gb200\nattention: {narrow_heads: {rate: 0.6}}\n");
   g_autofree char *none = write_file("n.yaml", "name: n\nbase: gb200\nattention: {narrow_heads: none}\n");
   g_autofree char *half =
@@ -159,9 +156,8 @@ START_TEST(a_gpu_is_its_base_but_for_a_key_deep_inside) {
   ck_assert_msg(strstr(error->message, "h.yaml:3: narrow_heads: the key \"rate\" is missing") != NULL, "%s",
                 error->message);
 }
-END_TEST
 
-START_TEST(what_cannot_be_a_base_is_refused) {
+TEST(what_cannot_be_a_base_is_refused) {
   assert_refused("base: dgx-h100\n", "refused.yaml:1: the key \"name\" is missing");
   assert_refused("name: x\nbase: dgx-h10\n", "refused.yaml:2: base: dgx-h10: no such file");
   assert_refused("name: x\nbase: refused.yaml\n", "expected at most 4 files, each the base of the one before");
@@ -184,15 +180,8 @@ START_TEST(what_cannot_be_a_base_is_refused) {
   assert_refused("name: x\nbase: dgx-h100\nnode: {nics: 4}\n", "dgx-h100.yaml:");
   assert_refused("name: x\nbase: dgx-h100\nnode: {nics: 4}\n", "expected 0 to 3 (\"pcie: none\" takes the base's");
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("yaml_base");
-  tcase_add_checked_fixture(cases, make_folder, remove_folder);
-  tcase_add_test(cases, a_cluster_is_its_base_but_for_what_it_says);
-  tcase_add_test(cases, bases_stand_on_bases_and_beside_the_file);
-  tcase_add_test(cases, lists_and_texts_stand_for_the_whole);
-  tcase_add_test(cases, a_gpu_is_its_base_but_for_a_key_deep_inside);
-  tcase_add_test(cases, what_cannot_be_a_base_is_refused);
-  return run_case("yaml_base", cases);
+  tcase_add_checked_fixture(listed_tests(), make_folder, remove_folder);
+  return run_tests();
 }

@@ -22,7 +22,7 @@ static double makespan_of(const Order *order, const StageTimes *times, double ti
 }
 
 /* Whole numbers that all chunks divide are run as they are: digits in place of decimals give 10^decimals as much. */
-START_TEST(decimals_make_no_rounding) {
+TEST(decimals_make_no_rounding) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(2);
   const char *const *names = schedule_names();
   for (int i = 0; i < 400; i++) {
@@ -63,10 +63,9 @@ START_TEST(decimals_make_no_rounding) {
                   found, expected, text->str);
   }
 }
-END_TEST
 
 /* Times that differ too much for the clock are run as exactly as it counts. */
-START_TEST(the_clock_does_not_overflow) {
+TEST(the_clock_does_not_overflow) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(3);
   int n_whole = 0;
   for (int i = 0; i < 1000; i++) {
@@ -80,11 +79,7 @@ START_TEST(the_clock_does_not_overflow) {
   }
   ck_assert_int_gt(n_whole, 100);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("schedule_times");
-  tcase_add_test(cases, decimals_make_no_rounding);
-  tcase_add_test(cases, the_clock_does_not_overflow);
-  return run_case("schedule_times", cases);
+  return run_tests();
 }

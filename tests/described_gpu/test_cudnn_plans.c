@@ -90,37 +90,32 @@ static FlashKernel sloped(FlashKernel kernel) {
   return kernel;
 }
 
-START_TEST(attention_with_shared_key_heads_is_compiled_for_each_architecture) {
+TEST(attention_with_shared_key_heads_is_compiled_for_each_architecture) {
   check_plans(&gpus[A100], windowed(attention(NUMBER_BF16, 4096, 32, 8, 128, 128), 1024));
   check_plans(&gpus[H100], attention(NUMBER_BF16, 4096, 32, 8, 128, 128));
   check_plans(&gpus[B200], cut(attention(NUMBER_BF16, 4096, 32, 8, 128, 128), 4096, TRUE));
 }
-END_TEST
 
-START_TEST(blocks_of_a_cut_sequence_are_compiled) {
+TEST(blocks_of_a_cut_sequence_are_compiled) {
   check_plans(&gpus[H100], cut(attention(NUMBER_FP16, 128, 8, 4, 32, 32), 96, TRUE));
   check_plans(&gpus[H100], cut(attention(NUMBER_BF16, 4096, 32, 8, 128, 128), 10240, FALSE));
 }
-END_TEST
 
-START_TEST(windows_and_odd_lengths_are_compiled) {
+TEST(windows_and_odd_lengths_are_compiled) {
   check_plans(&gpus[H100], windowed(attention(NUMBER_BF16, 200, 8, 1, 80, 80), 48));
   check_plans(&gpus[H100], windowed(cut(attention(NUMBER_BF16, 200, 8, 1, 80, 80), 260, FALSE), 150));
 }
-END_TEST
 
-START_TEST(alibi_is_compiled) {
+TEST(alibi_is_compiled) {
   check_plans(&gpus[H100], sloped(attention(NUMBER_BF16, 2048, 32, 32, 128, 128)));
 }
-END_TEST
 
 /* DeepSeek-V3's. */
-START_TEST(latent_attention_is_compiled) {
+TEST(latent_attention_is_compiled) {
   check_plans(&gpus[H100], attention(NUMBER_BF16, 4096, 16, 16, 192, 128));
 }
-END_TEST
 
-START_TEST(what_the_graphs_do_not_cover_is_declined_with_a_reason) {
+TEST(what_the_graphs_do_not_cover_is_declined_with_a_reason) {
   g_autofree char *why_not = NULL;
   Cudnn *cudnn = cudnn_for(&gpus[H100], &why_not);
   ck_assert_msg(cudnn != NULL, "%s", why_not);
@@ -144,14 +139,12 @@ START_TEST(what_the_graphs_do_not_cover_is_declined_with_a_reason) {
   }
   cudnn_free(cudnn);
 }
-END_TEST
 
-START_TEST(a_description_that_says_nothing_is_refused) {
+TEST(a_description_that_says_nothing_is_refused) {
   g_autofree char *why_not = NULL;
   ck_assert_ptr_null(cudnn_new_described("{", &why_not));
   ck_assert_ptr_nonnull(strstr(why_not, "a described GPU"));
 }
-END_TEST
 
 int main(void) {
   g_autofree char *why_not = NULL;
@@ -161,14 +154,5 @@ int main(void) {
     return 0;
   }
   cudnn_free(cudnn);
-  TCase *cases = tcase_create("plans");
-  tcase_set_timeout(cases, 120);
-  tcase_add_test(cases, attention_with_shared_key_heads_is_compiled_for_each_architecture);
-  tcase_add_test(cases, blocks_of_a_cut_sequence_are_compiled);
-  tcase_add_test(cases, windows_and_odd_lengths_are_compiled);
-  tcase_add_test(cases, alibi_is_compiled);
-  tcase_add_test(cases, latent_attention_is_compiled);
-  tcase_add_test(cases, what_the_graphs_do_not_cover_is_declined_with_a_reason);
-  tcase_add_test(cases, a_description_that_says_nothing_is_refused);
-  return run_case("cuDNN plans", cases);
+  return run_tests();
 }

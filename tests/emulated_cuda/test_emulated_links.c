@@ -11,7 +11,7 @@ enum { LEAST = 1 << 10, MOST = 1 << 12, N_SIZES = 2, N_OPS = 4 };
 
 static LinkTimes measured; /* on rank 0 */
 
-START_TEST(every_transfer_has_its_times) {
+TEST(every_transfer_has_its_times) {
   ck_assert_uint_eq(measured.times->len, N_OPS * N_SIZES);
   for (guint i = 0; i < measured.times->len; i++) {
     const LinkTime *time = &g_array_index(measured.times, LinkTime, i);
@@ -21,7 +21,6 @@ START_TEST(every_transfer_has_its_times) {
   ck_assert_double_gt(measured.products_beside, 0);
   ck_assert_double_gt(measured.collective_beside, 0);
 }
-END_TEST
 
 int main(int argc, char **argv) {
   g_autoptr(GError) error = NULL;
@@ -39,9 +38,7 @@ int main(int argc, char **argv) {
                            .n_repeats = 2};
   if (!link_times_measure(&bench, &measured, &error))
     world_fail(world, error->message);
-  TCase *tests = tcase_create("links");
-  tcase_add_test(tests, every_transfer_has_its_times);
-  const int status = world_rank(world) == 0 ? run_case_here("emulated links", tests) : EXIT_SUCCESS;
+  const int status = world_rank(world) == 0 ? run_case_here("emulated links", listed_tests()) : EXIT_SUCCESS;
   link_times_clear(&measured);
   return world_close(world, status);
 }

@@ -51,7 +51,7 @@ static int sign(double difference) {
   return (difference > 0) - (difference < 0);
 }
 
-START_TEST(each_part_is_worth_something) {
+LOOP_TEST(each_part_is_worth_something, G_N_ELEMENTS(effects)) {
   g_autoptr(Validation) whole = validate_without("");
   const char *part = effects[_i].part;
   g_autoptr(Validation) without = validate_without(part);
@@ -61,9 +61,8 @@ START_TEST(each_part_is_worth_something) {
   ck_assert_msg(sign(less->peak_bytes - all->peak_bytes) == effects[_i].bytes, "%s: %.9g bytes, %.9g without", part,
                 all->peak_bytes, less->peak_bytes);
 }
-END_TEST
 
-START_TEST(every_part_is_tried_here) {
+TEST(every_part_is_tried_here) {
   for (int i = 0; i < parts_count(); i++) {
     gboolean is_tried = FALSE;
     for (gsize e = 0; e < G_N_ELEMENTS(effects); e++)
@@ -71,7 +70,6 @@ START_TEST(every_part_is_tried_here) {
     ck_assert_msg(is_tried, "%s", part_name(i));
   }
 }
-END_TEST
 
 static void check_same(const RowPrediction *a, const RowPrediction *b) {
   ck_assert_double_eq(a->step_time_s, b->step_time_s);
@@ -79,29 +77,26 @@ static void check_same(const RowPrediction *a, const RowPrediction *b) {
 }
 
 /* Row c differs from row a in that it names no framework. */
-START_TEST(a_framework_taken_away_is_no_framework) {
+TEST(a_framework_taken_away_is_no_framework) {
   g_autoptr(Validation) without = validate_without("framework");
   check_same(&without->predictions[DEEPSPEED], &without->predictions[NO_FRAMEWORK]);
 }
-END_TEST
 
-START_TEST(a_framework_is_all_its_parts) {
+TEST(a_framework_is_all_its_parts) {
   g_autoptr(Validation) at_once = validate_without("framework");
   g_autoptr(Validation) one_by_one =
       validate_without("host,waits,rates,kernels,tensor-parallel,data-parallel,context,skew,memory");
   check_same(&at_once->predictions[DEEPSPEED], &one_by_one->predictions[DEEPSPEED]);
   check_same(&at_once->predictions[TORCHTITAN], &one_by_one->predictions[TORCHTITAN]);
 }
-END_TEST
 
-START_TEST(a_row_without_framework_has_none_of_its_parts) {
+TEST(a_row_without_framework_has_none_of_its_parts) {
   g_autoptr(Validation) whole = validate_without("");
   g_autoptr(Validation) without = validate_without("framework");
   check_same(&whole->predictions[NO_FRAMEWORK], &without->predictions[NO_FRAMEWORK]);
 }
-END_TEST
 
-START_TEST(a_recipe_of_the_precision_stays) {
+TEST(a_recipe_of_the_precision_stays) {
   static const char text[] = HEAD "a,megatron-lm,8,2048,16,32000,2048,rotary,fp32,selene,1,1,1,1,0,off,1,1,1\n"
                                   "b,megatron-lm,8,2048,16,32000,2048,rotary,bf16,selene,1,1,1,1,0,off,1,1,1\n";
   g_autoptr(MeasuredRows) rows = rows_of(text);
@@ -112,9 +107,8 @@ START_TEST(a_recipe_of_the_precision_stays) {
   ck_assert_str_eq(nth_row(rows, 0)->plan->recipe.name, "fp32");
   ck_assert_str_eq(nth_row(rows, 1)->plan->recipe.name, "bf16+master");
 }
-END_TEST
 
-START_TEST(parts_are_listed_in_the_order_of_the_table) {
+TEST(parts_are_listed_in_the_order_of_the_table) {
   Parts parts = 0;
   ck_assert(parts_parse(" skew, host ", &parts, NULL));
   g_autofree char *text = parts_text(parts);
@@ -122,7 +116,6 @@ START_TEST(parts_are_listed_in_the_order_of_the_table) {
   g_autofree char *none = parts_text(0);
   ck_assert_str_eq(none, "");
 }
-END_TEST
 
 static const struct {
   const char *text, *words;
@@ -134,24 +127,14 @@ static const struct {
     {"Skew", "did you mean \"skew\""},
 };
 
-START_TEST(parts_that_make_no_sense_are_refused) {
+LOOP_TEST(parts_that_make_no_sense_are_refused, G_N_ELEMENTS(refused)) {
   g_autoptr(GError) error = NULL;
   Parts parts;
   ck_assert(!parts_parse(refused[_i].text, &parts, &error));
   ck_assert_int_eq(error->code, STEPSIM_ERROR_INPUT);
   ck_assert_msg(strstr(error->message, refused[_i].words) != NULL, "%s", error->message);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("ablation");
-  tcase_add_loop_test(tcase, each_part_is_worth_something, 0, G_N_ELEMENTS(effects));
-  tcase_add_test(tcase, every_part_is_tried_here);
-  tcase_add_test(tcase, a_framework_taken_away_is_no_framework);
-  tcase_add_test(tcase, a_framework_is_all_its_parts);
-  tcase_add_test(tcase, a_row_without_framework_has_none_of_its_parts);
-  tcase_add_test(tcase, a_recipe_of_the_precision_stays);
-  tcase_add_test(tcase, parts_are_listed_in_the_order_of_the_table);
-  tcase_add_loop_test(tcase, parts_that_make_no_sense_are_refused, 0, G_N_ELEMENTS(refused));
-  return run_case("ablation", tcase);
+  return run_tests();
 }

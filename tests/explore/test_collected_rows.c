@@ -29,7 +29,7 @@ static gboolean has_time(const MeasuredRow *row) {
   return row->step_time_s > 0 || strcmp(measured_row_cell(row, "source"), "nanotron") == 0;
 }
 
-START_TEST(every_row_is_modelled_and_has_a_time_and_a_source) {
+TEST(every_row_is_modelled_and_has_a_time_and_a_source) {
   g_autoptr(MeasuredRows) rows = collected_rows();
   g_autoptr(GHashTable) ids = g_hash_table_new(g_str_hash, g_str_equal);
   ck_assert_uint_ge(rows->rows->len, 20);
@@ -42,7 +42,6 @@ START_TEST(every_row_is_modelled_and_has_a_time_and_a_source) {
       ck_abort_msg("row %s stands there twice", row->id);
   }
 }
-END_TEST
 
 /* Clusters that were read, by name. */
 static const Cluster *cluster_of(GHashTable *clusters, const char *name) {
@@ -60,7 +59,7 @@ static GHashTable *no_clusters(void) {
   return g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)cluster_free);
 }
 
-START_TEST(every_plan_is_one_that_its_cluster_can_run) {
+TEST(every_plan_is_one_that_its_cluster_can_run) {
   g_autoptr(MeasuredRows) rows = collected_rows();
   g_autoptr(GHashTable) clusters = no_clusters();
   for (guint i = 0; i < rows->rows->len; i++) {
@@ -73,9 +72,8 @@ START_TEST(every_plan_is_one_that_its_cluster_can_run) {
       ck_abort_msg("row %s: dp is %d", row->id, plan->dp);
   }
 }
-END_TEST
 
-START_TEST(a_run_of_each_kind_is_predicted) {
+TEST(a_run_of_each_kind_is_predicted) {
   g_autoptr(MeasuredRows) rows = collected_rows();
   g_autoptr(GHashTable) clusters = no_clusters();
   g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
@@ -92,13 +90,7 @@ START_TEST(a_run_of_each_kind_is_predicted) {
   }
   ck_assert_uint_gt(g_hash_table_size(seen), 20);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("collected_rows");
-  tcase_set_timeout(tcase, 60);
-  tcase_add_test(tcase, every_row_is_modelled_and_has_a_time_and_a_source);
-  tcase_add_test(tcase, every_plan_is_one_that_its_cluster_can_run);
-  tcase_add_test(tcase, a_run_of_each_kind_is_predicted);
-  return run_case("collected_rows", tcase);
+  return run_tests();
 }

@@ -34,7 +34,7 @@ static const BubblePoint *bubble_at(const GArray *points, guint i) {
   return &g_array_index(points, BubblePoint, i);
 }
 
-START_TEST(uniform_stages_lie_on_the_closed_forms) {
+TEST(uniform_stages_lie_on_the_closed_forms) {
   /* p = 4, F = I = W = 1: 1f1b waits 3 · 3 beside 3m of work, zb-h1 3 · (1 + 1 − 1); m = 8: 9/33 and 3/27, m = 16: 9/57
    * and 3/51. interleaved on 2 chunks waits 9/2: 4.5/28.5 and 4.5/52.5. */
   char *names[] = {"1f1b", "zb-h1", "interleaved", NULL};
@@ -52,9 +52,8 @@ START_TEST(uniform_stages_lie_on_the_closed_forms) {
   ck_assert_str_eq(bubble_at(points, 0)->schedule, "1f1b");
   ck_assert_str_eq(bubble_at(points, 5)->schedule, "interleaved, 2 chunks");
 }
-END_TEST
 
-START_TEST(a_bound_is_no_closed_form_and_what_cannot_be_is_left_out) {
+TEST(a_bound_is_no_closed_form_and_what_cannot_be_is_left_out) {
   char *names[] = {"dualpipe", "zb-v", NULL};
   g_autoptr(GArray) counts = counts_of(1, 4); /* dualpipe has micro-batches from each end: at least 2 */
   g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free);
@@ -66,9 +65,8 @@ START_TEST(a_bound_is_no_closed_form_and_what_cannot_be_is_left_out) {
   ck_assert(isnan(bubble_at(points, 1)->closed_form)); /* zb-v's holds from 2p micro-batches on */
   ck_assert(bubble_at(points, 1)->simulated > 0);
 }
-END_TEST
 
-START_TEST(a_predicted_step_idles_longer_than_the_closed_form) {
+TEST(a_predicted_step_idles_longer_than_the_closed_form) {
   /* 1f1b's is (p − 1)/(p − 1 + m) whatever the passes take: 3/11 and 3/19. Sends, uneven ends and the optimizer come on
    * top, so the share is another one. */
   char *names[] = {"1f1b", NULL};
@@ -83,9 +81,8 @@ START_TEST(a_predicted_step_idles_longer_than_the_closed_form) {
   ck_assert_double_gt(bubble_at(points, 1)->simulated, 3. / 19);
   ck_assert_double_lt(bubble_at(points, 1)->simulated, bubble_at(points, 0)->simulated);
 }
-END_TEST
 
-START_TEST(strong_and_weak_scaling_meet_at_the_most_gpus) {
+TEST(strong_and_weak_scaling_meet_at_the_most_gpus) {
   g_autoptr(GArray) gpus = counts_of(8, 64);
   g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(Plan) plan = plan_with("zero=1 global-batch=128");
@@ -97,10 +94,9 @@ START_TEST(strong_and_weak_scaling_meet_at_the_most_gpus) {
   ck_assert_double_eq(at[1].mfu, at[3].mfu);
   ck_assert_double_gt(at[0].mfu, at[2].mfu); /* 128 and 16 sequences on 8 GPUs: more of them hide more */
 }
-END_TEST
 
 /* Each plan keeps its own batch, and its points are those of the curve it has alone. What cannot be has no point. */
-START_TEST(lines_of_strong_scaling_are_those_that_each_plan_has_alone) {
+TEST(lines_of_strong_scaling_are_those_that_each_plan_has_alone) {
   g_autoptr(GArray) gpus = counts_of(8, 64), lines = variants_new();
   g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free);
   static const struct {
@@ -129,7 +125,6 @@ START_TEST(lines_of_strong_scaling_are_those_that_each_plan_has_alone) {
     }
   }
 }
-END_TEST
 
 static GArray *five_runs(void) {
   GArray *runs = variants_new();
@@ -146,7 +141,7 @@ static GArray *five_runs(void) {
   return runs;
 }
 
-START_TEST(threads_change_no_number) {
+TEST(threads_change_no_number) {
   g_autoptr(GArray) one = five_runs(), many = five_runs();
   ck_assert(variants_predict(one, &(VaryHow){.n_threads = 1}, NULL));
   ck_assert(variants_predict(many, &(VaryHow){.n_threads = 4}, NULL));
@@ -160,18 +155,16 @@ START_TEST(threads_change_no_number) {
   ck_assert_uint_eq(variants_count_possible(one), 4);
   ck_assert_ptr_nonnull(strstr(variants_get(one, 4)->problem->message, "tp 5"));
 }
-END_TEST
 
-START_TEST(a_run_that_makes_no_sense_is_an_error_with_its_label) {
+TEST(a_run_that_makes_no_sense_is_an_error_with_its_label) {
   g_autoptr(GArray) runs = five_runs();
   variants_get(runs, 2)->plan->tp = 0;
   g_autoptr(GError) error = NULL;
   ck_assert(!variants_predict(runs, &(VaryHow){.n_threads = 2}, &error));
   assert_error(error, STEPSIM_ERROR_INPUT, "tp 4: ");
 }
-END_TEST
 
-START_TEST(bars_add_up_to_the_step_and_say_what_cannot_be) {
+TEST(bars_add_up_to_the_step_and_say_what_cannot_be) {
   g_autoptr(GArray) runs = five_runs();
   ck_assert(variants_predict(runs, &(VaryHow){.n_threads = 2}, NULL));
   for (guint i = 0; i < 4; i++) {
@@ -191,7 +184,6 @@ START_TEST(bars_add_up_to_the_step_and_say_what_cannot_be) {
   ck_assert_ptr_null(runs_memory_picture(runs, "t", 100, &error));
   assert_error(error, STEPSIM_ERROR_IMPOSSIBLE, "all of 1 configurations are impossible; tp 5: ");
 }
-END_TEST
 
 /* A file with this text; removed by the caller with its folder. */
 static char *written(const char *text) {
@@ -207,7 +199,7 @@ static const char sweep[] = "status,model,gpus,tp,zero,tokens_per_s,memory_peak_
                             "out_of_memory,m,64,1,0,500,95e9\n"
                             "impossible,m,64,3,1,,\n";
 
-START_TEST(a_sweeps_table_has_its_front) {
+TEST(a_sweeps_table_has_its_front) {
   g_autofree char *file = written(sweep);
   const ParetoColumns columns = {NULL};
   g_autoptr(GError) error = NULL;
@@ -222,11 +214,10 @@ START_TEST(a_sweeps_table_has_its_front) {
   ck_assert_ptr_nonnull(
       strstr(picture->variables->str, "title='Pareto front of 4 configurations in table.csv: m, 64 GPUs'; "));
 }
-END_TEST
 
 /* What runs the step and how cp communicates tell rows apart; seq_len, which only the impossible row lacks, does not.
  */
-START_TEST(what_is_not_drawn_differs_in_nothing) {
+TEST(what_is_not_drawn_differs_in_nothing) {
   g_autofree char *file = written("status,tp,cp,seq_len,framework,cp_comm,tokens_per_s,memory_peak_bytes\n"
                                   "ran,1,2,4096,nemo,ring,300,40e9\n"
                                   "ran,1,2,4096,torchtitan,ulysses,200,20e9\n"
@@ -238,10 +229,9 @@ START_TEST(what_is_not_drawn_differs_in_nothing) {
                                            "40 300 \"cp-comm ring, framework nemo\"\n") != NULL,
                 "%s", picture->data->str);
 }
-END_TEST
 
 /* 2 of 10 GB are left free; buckets of the default size say no more than dp does, others do. */
-START_TEST(memory_in_all_is_drawn_before_what_it_may_be) {
+TEST(memory_in_all_is_drawn_before_what_it_may_be) {
   static const char *const buckets[] = {"64", "77"};
   for (int given = 0; given < 2; given++) {
     g_autofree char *text = g_strdup_printf("status,dp,cp,zero,bucket,tokens_per_s,memory_peak_bytes,"
@@ -261,7 +251,6 @@ START_TEST(memory_in_all_is_drawn_before_what_it_may_be) {
                   "%s", picture->data->str);
   }
 }
-END_TEST
 
 /* A database with these statements run in it. Owned by the caller. */
 static char *database_of(const char *sql) {
@@ -274,7 +263,7 @@ static char *database_of(const char *sql) {
   return file;
 }
 
-START_TEST(a_sweeps_database_is_drawn_as_its_table) {
+TEST(a_sweeps_database_is_drawn_as_its_table) {
   g_autofree char *file = database_of(
       "CREATE TABLE configurations (config INTEGER PRIMARY KEY, status TEXT, gpus INTEGER, tp INTEGER, "
       "zero INTEGER, tokens_per_s REAL, memory_peak_bytes REAL);"
@@ -289,9 +278,8 @@ START_TEST(a_sweeps_database_is_drawn_as_its_table) {
   g_autoptr(Picture) of_table = table_pareto_picture(table, &columns, NULL);
   ck_assert_str_eq(of_database->data->str, of_table->data->str);
 }
-END_TEST
 
-START_TEST(a_bad_database_says_what_is_wrong_with_it) {
+TEST(a_bad_database_says_what_is_wrong_with_it) {
   const ParetoColumns columns = {NULL};
   g_autoptr(GError) error = NULL;
   g_autofree char *foreign = database_of("CREATE TABLE runs (x REAL)");
@@ -309,9 +297,8 @@ START_TEST(a_bad_database_says_what_is_wrong_with_it) {
   ck_assert_ptr_null(table_pareto_picture(empty, &columns, &error));
   assert_error(error, STEPSIM_ERROR_INPUT, "table.db: cannot be read as a database of a sweep: file is not a database");
 }
-END_TEST
 
-START_TEST(a_bad_table_is_named_with_line_and_column) {
+TEST(a_bad_table_is_named_with_line_and_column) {
   static const struct {
     const char *text, *y, *part;
   } cases[] = {
@@ -332,9 +319,8 @@ START_TEST(a_bad_table_is_named_with_line_and_column) {
     assert_error(error, STEPSIM_ERROR_INPUT, cases[i].part);
   }
 }
-END_TEST
 
-START_TEST(validated_rows_become_series_with_their_error) {
+TEST(validated_rows_become_series_with_their_error) {
   /* |1.1/1 − 1| = 10 %, |1.6/2 − 1| = 20 %, |3/3 − 1| = 0: on average 10 % */
   g_autofree char *file = written("source,step_time_s,predicted_step_time_s\n"
                                   "b,1,1.1\na,2,1.6\nb,3,3\nb,,7\na,4,\n");
@@ -346,9 +332,8 @@ START_TEST(validated_rows_become_series_with_their_error) {
   ck_assert_ptr_null(table_validation_picture(file, "sauce", NULL, &error));
   assert_error(error, STEPSIM_ERROR_INPUT, "did you mean \"source\"?");
 }
-END_TEST
 
-START_TEST(busbw_has_the_choice_first_and_no_size_of_nothing) {
+TEST(busbw_has_the_choice_first_and_no_size_of_nothing) {
   GroupShape shape = {0};
   int ranks[8] = {0, 1, 2, 3, 4, 5, 6, 7};
   shape = layout_shape_of(cluster, ranks, 8);
@@ -368,31 +353,12 @@ START_TEST(busbw_has_the_choice_first_and_no_size_of_nothing) {
   ck_assert_double_gt(curves_busbw_limit(cluster, COLLECTIVE_ALL_REDUCE, &shape), 0);
   ck_assert_double_eq(curves_busbw_limit(cluster, COLLECTIVE_ALL_TO_ALL, &shape), 0);
 }
-END_TEST
 
 int main(void) {
   folder = g_dir_make_tmp("stepsim-test-XXXXXX", NULL);
   model = model_read("llama-3-8b", NULL);
   cluster = cluster_read("dgx-h100", NULL);
-  TCase *tests = tcase_create("curves");
-  tcase_set_timeout(tests, 60);
-  tcase_add_test(tests, uniform_stages_lie_on_the_closed_forms);
-  tcase_add_test(tests, a_bound_is_no_closed_form_and_what_cannot_be_is_left_out);
-  tcase_add_test(tests, a_predicted_step_idles_longer_than_the_closed_form);
-  tcase_add_test(tests, strong_and_weak_scaling_meet_at_the_most_gpus);
-  tcase_add_test(tests, lines_of_strong_scaling_are_those_that_each_plan_has_alone);
-  tcase_add_test(tests, threads_change_no_number);
-  tcase_add_test(tests, a_run_that_makes_no_sense_is_an_error_with_its_label);
-  tcase_add_test(tests, bars_add_up_to_the_step_and_say_what_cannot_be);
-  tcase_add_test(tests, a_sweeps_table_has_its_front);
-  tcase_add_test(tests, what_is_not_drawn_differs_in_nothing);
-  tcase_add_test(tests, memory_in_all_is_drawn_before_what_it_may_be);
-  tcase_add_test(tests, a_sweeps_database_is_drawn_as_its_table);
-  tcase_add_test(tests, a_bad_database_says_what_is_wrong_with_it);
-  tcase_add_test(tests, a_bad_table_is_named_with_line_and_column);
-  tcase_add_test(tests, validated_rows_become_series_with_their_error);
-  tcase_add_test(tests, busbw_has_the_choice_first_and_no_size_of_nothing);
-  const int failed = run_case("curves", tests);
+  const int failed = run_tests();
   g_autofree char *table = g_build_filename(folder, "table.csv", NULL);
   g_autofree char *database = g_build_filename(folder, "table.db", NULL);
   g_unlink(table);

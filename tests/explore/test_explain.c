@@ -17,7 +17,7 @@ enum { N_PLANS = 200, MAX_GPUS = 64 };
 /* --- what if --- */
 
 /* Every op starts when the last of what it waits for has ended: less time anywhere never ends anything later. */
-START_TEST(nothing_taken_away_changes_nothing_and_anything_never_lengthens) {
+TEST(nothing_taken_away_changes_nothing_and_anything_never_lengthens) {
   int n_shorter[N_WHAT_IFS] = {0};
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
@@ -45,7 +45,6 @@ START_TEST(nothing_taken_away_changes_nothing_and_anything_never_lengthens) {
   for (int what = 0; what < N_WHAT_IFS; what++) /* or the property would be empty */
     ck_assert_msg(n_shorter[what] > 0, "%s shortened nothing", what_if_name((WhatIf)what));
 }
-END_TEST
 
 static Case lone_gpu(void) {
   Case lone = llama_case(1, 1, 1, 8, 1024);
@@ -56,7 +55,7 @@ static Case lone_gpu(void) {
 /* What is left of one GPU's step when all else is taken away is products and attention at the peak: all FLOPs of the
  * step over the peak, each kernel rounded up to a nanosecond. Every kernel of the model takes some nanoseconds; there
  * are fewer than 100 with FLOPs in a layer, 8 layers, 4 micro-batches. */
-START_TEST(with_all_costs_away_flops_over_peak_are_left) {
+TEST(with_all_costs_away_flops_over_peak_are_left) {
   g_auto(Case) lone = lone_gpu();
   g_autoptr(Prediction) prediction = predict_case(&lone);
   g_autoptr(Metrics) least = what_if_times(prediction, (1u << N_WHAT_IFS) - 1, 0);
@@ -70,9 +69,8 @@ START_TEST(with_all_costs_away_flops_over_peak_are_left) {
   ck_assert_double_gt(expected_ns, 1e6);
   ck_assert_double_eq_tol((double)least->step_ns, expected_ns, 8 * 4 * 100);
 }
-END_TEST
 
-START_TEST(what_is_taken_away_is_no_part_of_the_step_any_more) {
+TEST(what_is_taken_away_is_no_part_of_the_step_any_more) {
   g_auto(Case) drawn = llama_case(4, 4, 4, 32, 2048);
   drawn.plan->overlap_grad = FALSE;
   g_autoptr(Prediction) prediction = predict_case(&drawn);
@@ -90,9 +88,8 @@ START_TEST(what_is_taken_away_is_no_part_of_the_step_any_more) {
                   after_s, before_s);
   }
 }
-END_TEST
 
-START_TEST(the_chain_takes_away_more_and_more) {
+TEST(the_chain_takes_away_more_and_more) {
   g_auto(Case) lone = lone_gpu();
   g_autoptr(Prediction) prediction = predict_case(&lone);
   g_autoptr(GArray) each = what_if_each(prediction), chain = what_if_chain(prediction, 0.001);
@@ -106,7 +103,6 @@ START_TEST(the_chain_takes_away_more_and_more) {
     ck_assert_uint_eq(after->without & before->without, before->without);
   }
 }
-END_TEST
 
 /* --- axes --- */
 
@@ -120,7 +116,7 @@ static const AxisLinks *find_axis(const GArray *axes, Axis axis) {
 /* selene: domains of 8, full bisection. tp 4 · dp 2 fill a domain; the pipeline crosses from domain to domain. A GPU of
  * a stage but the last sends each micro-batch's activation down, of a stage but the first its gradient up: 2(p − 1)/p
  * boundary tensors per micro-batch on average. */
-START_TEST(axes_inside_a_domain_take_its_links_and_others_the_network) {
+TEST(axes_inside_a_domain_take_its_links_and_others_the_network) {
   g_auto(Case) drawn = llama_case(4, 4, 2, 16, 1024);
   g_autoptr(Prediction) prediction = predict_case(&drawn);
   g_autoptr(GArray) axes = axis_links_new(prediction);
@@ -134,10 +130,9 @@ START_TEST(axes_inside_a_domain_take_its_links_and_others_the_network) {
   ck_assert_double_eq_tol(find_axis(axes, AXIS_PP)->sent_bytes, 8 * 2 * 0.75 * boundary_bytes, 1);
   ck_assert_ptr_null(find_axis(axes, AXIS_CP));
 }
-END_TEST
 
 /* Pods of 3,072 GPUs behind uplinks of a seventh: 8,192 of dp leave them. */
-START_TEST(an_axis_wider_than_a_pod_takes_its_uplinks) {
+TEST(an_axis_wider_than_a_pod_takes_its_uplinks) {
   const Cluster *llama3 = clusters[4];
   ck_assert_str_eq(llama3->name, "llama3-h100");
   g_auto(Case) drawn = {.model = llama, .cluster = llama3, .plan = plan_new()};
@@ -150,7 +145,6 @@ START_TEST(an_axis_wider_than_a_pod_takes_its_uplinks) {
   g_autofree char *names = axis_links_names(llama3, dp->ways);
   ck_assert_str_eq(names, "scale-up links, NICs and uplinks of 3072 GPUs");
 }
-END_TEST
 
 /* --- sizes --- */
 
@@ -165,7 +159,7 @@ static Scaling *scale(const Plan *plan, const gint64 *gpus, guint n, gboolean is
 
 /* FLOPs per token and peak stay, so MFU falls by the factor that GPU time per token grows by, which is the sum of what
  * its parts grew by. From 64 micro-batches per pipeline to 8 the bubble is what grew most. */
-START_TEST(strong_scaling_of_a_pipeline_loses_to_the_bubble) {
+TEST(strong_scaling_of_a_pipeline_loses_to_the_bubble) {
   g_autoptr(Plan) plan = plan_with("pp=4 tp=2 seq-len=2048 global-batch=128");
   const gint64 gpus[] = {16, 32, 128};
   g_autoptr(Scaling) scaling = scale(plan, gpus, 3, FALSE);
@@ -187,11 +181,10 @@ START_TEST(strong_scaling_of_a_pipeline_loses_to_the_bubble) {
   ck_assert_uint_ge(verdict->len, 2);
   ck_assert_ptr_nonnull(strstr(verdict->pdata[1], "is bubble: a pipeline has 8 micro-batches where it had 64"));
 }
-END_TEST
 
 /* (5 − 1)/2 of a micro-batch's work is added to 64 micro-batches, then to 8: 3.1 % and 25 %. Stages are 160 GPUs apart
  * where they were 20. What grew by less than a tenth of all is left out. */
-START_TEST(the_verdict_says_what_the_plan_makes_of_it) {
+TEST(the_verdict_says_what_the_plan_makes_of_it) {
   g_autoptr(Plan) plan = plan_with("pp=5 chunks=2");
   const ScalingSize sizes[] = {{.gpus = 100, .n_micro_batches = 64, .dp = 20, .mfu = 0.5},
                                {.gpus = 800, .n_micro_batches = 8, .dp = 160, .mfu = 0.25}};
@@ -216,10 +209,9 @@ START_TEST(the_verdict_says_what_the_plan_makes_of_it) {
     ck_assert_msg(strstr(text, words) != NULL, "%s", text);
   }
 }
-END_TEST
 
 /* Each pipeline keeps its micro-batches; only dp's collectives grow. */
-START_TEST(weak_scaling_keeps_the_work_of_a_gpu) {
+TEST(weak_scaling_keeps_the_work_of_a_gpu) {
   g_autoptr(Plan) plan = plan_with("pp=4 seq-len=2048 global-batch=128");
   const gint64 gpus[] = {64, 256}; /* stages lie beyond a domain from each other at both */
   g_autoptr(Scaling) scaling = scale(plan, gpus, 2, TRUE);
@@ -230,9 +222,8 @@ START_TEST(weak_scaling_keeps_the_work_of_a_gpu) {
   ck_assert_double_eq_tol(scaling->grew[BREAKDOWN_COMPUTE], 0, 1e-6);
   ck_assert_int_eq(scaling->order[0], BREAKDOWN_DP);
 }
-END_TEST
 
-START_TEST(a_size_that_cannot_be_is_named) {
+TEST(a_size_that_cannot_be_is_named) {
   g_autoptr(Plan) plan = plan_with("pp=4 global-batch=32");
   g_autoptr(GArray) sizes = g_array_new(FALSE, FALSE, sizeof(gint64));
   const gint64 gpus[] = {16, 24, 1024};
@@ -242,7 +233,6 @@ START_TEST(a_size_that_cannot_be_is_named) {
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
   ck_assert_msg(g_str_has_prefix(error->message, "on 24 GPUs: "), "%s", error->message);
 }
-END_TEST
 
 /* --- faster parts --- */
 
@@ -259,7 +249,7 @@ static double faster_s(const Prediction *prediction, const Plan *plan, const cha
  * them, give up to half of what they are waited for, here about a fifth: a node's NICs carry 0.93 · 8 · 25 = 186 GB/s,
  * a GPU's NVLinks, narrowest then, 0.765 · 300 = 230. Products give up to half of all computing. One GPU has no link.
  */
-START_TEST(a_part_twice_as_fast_saves_at_most_half_of_what_it_takes) {
+TEST(a_part_twice_as_fast_saves_at_most_half_of_what_it_takes) {
   g_auto(Case) drawn = llama_case(1, 1, 16, 16, 512);
   drawn.plan->overlap_grad = FALSE;
   g_autoptr(Prediction) prediction = predict_case(&drawn);
@@ -277,11 +267,10 @@ START_TEST(a_part_twice_as_fast_saves_at_most_half_of_what_it_takes) {
   ck_assert_double_eq(faster_s(alone, lone.plan, "scale-up links twice as fast"), 0);
   ck_assert_double_lt(faster_s(alone, lone.plan, "GPU memory twice as fast"), alone->step_time_s);
 }
-END_TEST
 
 /* --- all of it --- */
 
-START_TEST(text_and_json_say_the_same) {
+TEST(text_and_json_say_the_same) {
   g_autoptr(Plan) plan = plan_with("tp=2 pp=2 gpus=16 seq-len=2048 global-batch=32");
   const gint64 gpus[] = {16, 64};
   g_autoptr(Scaling) scaling = scale(plan, gpus, 2, FALSE);
@@ -324,10 +313,9 @@ START_TEST(text_and_json_say_the_same) {
     ck_assert_ptr_nonnull(strstr(
         text->str, what_if_name((WhatIf)g_bit_nth_lsf(g_array_index(explanation->chain, WhatIfStep, i).without, -1))));
 }
-END_TEST
 
 /* What a step to a framework or precision says is what the plan simulated with it says. */
-START_TEST(frameworks_and_precisions_are_a_step_away) {
+TEST(frameworks_and_precisions_are_a_step_away) {
   g_autoptr(Plan) plan = plan_with("dp=8 zero=3 seq-len=2048 global-batch=8");
   Framework framework;
   ck_assert(framework_read("torchtitan", &framework, NULL));
@@ -364,11 +352,10 @@ START_TEST(frameworks_and_precisions_are_a_step_away) {
     ck_assert_pstr_eq(variant, variants[i][1]);
   }
 }
-END_TEST
 
 /* Ranks apart and one of them slow: without it the step is the folded plan's, to the nanosecond. A plan that has none
  * says nothing. */
-START_TEST(what_slow_ranks_and_jitter_cost_is_said) {
+TEST(what_slow_ranks_and_jitter_cost_is_said) {
   g_autoptr(Plan) plan = plan_with("tp=2 dp=2 seq-len=2048 global-batch=8");
   g_autoptr(Prediction) even = predict(&llama, clusters[0], plan, NULL);
   for (int is_slow = 0; is_slow < 2; is_slow++) {
@@ -394,25 +381,8 @@ START_TEST(what_slow_ranks_and_jitter_cost_is_said) {
   g_autoptr(Explanation) explanation = explanation_new(even, &step, plan, NULL, 1);
   ck_assert_double_eq(explanation->even_ranks_s, 0);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("explain");
-  tcase_set_timeout(tcase, 120);
-  tcase_add_checked_fixture(tcase, set_up, tear_down);
-  tcase_add_test(tcase, nothing_taken_away_changes_nothing_and_anything_never_lengthens);
-  tcase_add_test(tcase, with_all_costs_away_flops_over_peak_are_left);
-  tcase_add_test(tcase, what_is_taken_away_is_no_part_of_the_step_any_more);
-  tcase_add_test(tcase, the_chain_takes_away_more_and_more);
-  tcase_add_test(tcase, axes_inside_a_domain_take_its_links_and_others_the_network);
-  tcase_add_test(tcase, an_axis_wider_than_a_pod_takes_its_uplinks);
-  tcase_add_test(tcase, strong_scaling_of_a_pipeline_loses_to_the_bubble);
-  tcase_add_test(tcase, the_verdict_says_what_the_plan_makes_of_it);
-  tcase_add_test(tcase, weak_scaling_keeps_the_work_of_a_gpu);
-  tcase_add_test(tcase, a_size_that_cannot_be_is_named);
-  tcase_add_test(tcase, a_part_twice_as_fast_saves_at_most_half_of_what_it_takes);
-  tcase_add_test(tcase, text_and_json_say_the_same);
-  tcase_add_test(tcase, frameworks_and_precisions_are_a_step_away);
-  tcase_add_test(tcase, what_slow_ranks_and_jitter_cost_is_said);
-  return run_case("explain", tcase);
+  tcase_add_checked_fixture(listed_tests(), set_up, tear_down);
+  return run_tests();
 }

@@ -12,7 +12,7 @@
 
 /* Daly 2006, figures 3 to 5: a dump of 5 min, a mean time to interrupt of 24 h, 6 h and 15 min. He gives two digits of
  * an approximation. */
-START_TEST(the_best_interval_is_that_of_dalys_examples) {
+TEST(the_best_interval_is_that_of_dalys_examples) {
   static const struct {
     double mtbf_min, interval_min, digit;
   } examples[] = {{24 * 60, 117, 0.5}, {6 * 60, 57, 0.5}, {15, 9.1, 0.1}};
@@ -20,15 +20,13 @@ START_TEST(the_best_interval_is_that_of_dalys_examples) {
     ck_assert_double_eq_tol(goodput_best_interval_s(60 * examples[i].mtbf_min, 300) / 60, examples[i].interval_min,
                             examples[i].digit);
 }
-END_TEST
 
 /* Young's √(2δM) is the limit of small δ/M: the next term is −2/3 δ, here 1e-4.5 of the interval. */
-START_TEST(the_best_interval_is_youngs_where_checkpoints_are_quick) {
+TEST(the_best_interval_is_youngs_where_checkpoints_are_quick) {
   ck_assert_double_eq_tol(goodput_best_interval_s(1e4, 1e-5) / sqrt(2 * 1e-5 * 1e4), 1, 1e-4);
 }
-END_TEST
 
-START_TEST(no_other_interval_keeps_more) {
+TEST(no_other_interval_keeps_more) {
   for (double checkpoint_s = 0.01; checkpoint_s < 1e5; checkpoint_s *= 7)
     for (double mtbf_s = 10; mtbf_s < 1e7; mtbf_s *= 11) {
       const double best_s = goodput_best_interval_s(mtbf_s, checkpoint_s);
@@ -40,7 +38,6 @@ START_TEST(no_other_interval_keeps_more) {
         ck_abort_msg("mean %g s, checkpoint %g s: %g s", mtbf_s, checkpoint_s, best_s);
     }
 }
-END_TEST
 
 /* --- runs acted out --- */
 
@@ -63,7 +60,7 @@ static double acted_out_s(GRand *rand, int n_intervals, double mtbf_s, double re
 }
 
 /* 200 runs of 500 intervals: the mean of their lengths, with its standard error as found, four of which are allowed. */
-START_TEST(runs_acted_out_take_as_long_as_expected) {
+TEST(runs_acted_out_take_as_long_as_expected) {
   static const struct {
     double mtbf_s, restart_s, checkpoint_s, interval_s;
   } cases[] = {{11000, 600, 3, 250}, {3000, 300, 60, 600}, {900, 600, 300, 550}, {1e6, 60, 10, 4000}};
@@ -83,7 +80,6 @@ START_TEST(runs_acted_out_take_as_long_as_expected) {
     ck_assert_double_lt(error_s, 0.02 * mean_s); /* or anything would do */
   }
 }
-END_TEST
 
 /* --- of a plan --- */
 
@@ -97,7 +93,7 @@ static Cluster *cluster_of(const char *name) {
 /* Llama 3 405B on 16,384 H100: 419 unexpected interruptions in 54 days, and more than 90 % of the time trained. In that
  * time 47 planned ones stopped it too, which are not in the prediction. A step took 6.6 s (400 TFLOP/s per GPU). The
  * checkpoint: 405.9e9 parameters of 2 + 4 + 8 bytes at 2 TB/s. */
-START_TEST(llama_3_trains_for_more_than_90_percent_of_the_time) {
+TEST(llama_3_trains_for_more_than_90_percent_of_the_time) {
   g_autoptr(Cluster) cluster = cluster_of("llama3-h100");
   g_autoptr(Model) model = model_read("llama-3.1-405b", NULL);
   g_autoptr(Plan) plan = plan_new();
@@ -114,10 +110,9 @@ START_TEST(llama_3_trains_for_more_than_90_percent_of_the_time) {
     ck_assert_double_le(goodput.share, goodput_most_share(model, cluster, plan) * (1 + 1e-12));
   }
 }
-END_TEST
 
 /* 12 GPUs are on two nodes of 8, each of which fails every 400 h. */
-START_TEST(a_node_that_is_used_in_part_fails_as_a_whole_one) {
+TEST(a_node_that_is_used_in_part_fails_as_a_whole_one) {
   g_autoptr(Cluster) cluster = cluster_of("llama3-h100");
   g_autoptr(Model) model = model_read("gpt2", NULL);
   g_autoptr(Plan) plan = plan_new();
@@ -128,9 +123,8 @@ START_TEST(a_node_that_is_used_in_part_fails_as_a_whole_one) {
   ck_assert(goodput_of(model, cluster, plan, 1, &goodput));
   ck_assert_double_eq_tol(goodput.mtbf_s, 200 * 3600, 1e-6);
 }
-END_TEST
 
-START_TEST(a_cluster_that_does_not_say_how_often_it_fails_is_left_alone) {
+TEST(a_cluster_that_does_not_say_how_often_it_fails_is_left_alone) {
   g_autoptr(Cluster) cluster = cluster_of("selene");
   g_autoptr(Model) model = model_read("gpt2", NULL);
   g_autoptr(Plan) plan = plan_new();
@@ -143,10 +137,9 @@ START_TEST(a_cluster_that_does_not_say_how_often_it_fails_is_left_alone) {
   training_cost_text(&cost, "", "failures", text);
   ck_assert_ptr_null(strstr(text->str, "failures "));
 }
-END_TEST
 
 /* A tenth of the time lost: 1 / 0.9 of the days, GPU-hours and dollars. 86.4e9 tokens at 1e6 a second are a day. */
-START_TEST(expected_days_are_days_over_the_share_that_trains) {
+TEST(expected_days_are_days_over_the_share_that_trains) {
   const Goodput goodput = {.mtbf_s = 3600, .checkpoint_s = 1, .interval_steps = 1, .interval_s = 60, .share = 0.9};
   const TrainingCost cost = training_cost_of(86.4e9, 1e6, 10, 2, 0, &goodput);
   ck_assert_double_eq_tol(cost.days, 1, 1e-12);
@@ -154,7 +147,6 @@ START_TEST(expected_days_are_days_over_the_share_that_trains) {
   ck_assert_double_eq_tol(cost.expected_gpu_hours, 240 / 0.9, 1e-9);
   ck_assert_double_eq_tol(cost.expected_dollars, 480 / 0.9, 1e-9);
 }
-END_TEST
 
 /* --- as a file says it --- */
 
@@ -166,7 +158,7 @@ static Failures *failures_of(const char *lines, GError **error) {
 
 /* 16 GPUs in 2 nodes: 16 / 1600 h + 2 / 400 h = 0.015 per hour, one in 66 h 40 min. */
 /* An interruption every minute and an hour to restart: e^−60 of the restarts succeed; e^−6000 is no double. */
-START_TEST(a_run_that_never_ends_says_so) {
+TEST(a_run_that_never_ends_says_so) {
   const double restarts_s[] = {3600, 360000};
   for (int i = 0; i < 2; i++) {
     Goodput goodput = {.mtbf_s = 60, .restart_s = restarts_s[i], .checkpoint_s = 1, .interval_steps = 1};
@@ -178,9 +170,8 @@ START_TEST(a_run_that_never_ends_says_so) {
     ck_assert_ptr_null(strstr(text->str, "inf"));
   }
 }
-END_TEST
 
-START_TEST(rates_of_gpus_and_nodes_add_up) {
+TEST(rates_of_gpus_and_nodes_add_up) {
   g_autoptr(Failures) gpus = failures_of("gpu_mtbf: 1600 h\n", NULL);
   g_autoptr(Failures) nodes = failures_of("node_mtbf: 400 h\n", NULL);
   g_autoptr(Failures) both = failures_of("gpu_mtbf: 1600 h\nnode_mtbf: 400 h\n", NULL);
@@ -188,9 +179,8 @@ START_TEST(rates_of_gpus_and_nodes_add_up) {
   ck_assert_double_eq_tol(failures_job_mtbf_s(nodes, 16, 2), 200 * 3600, 1e-6);
   ck_assert_double_eq_tol(failures_job_mtbf_s(both, 16, 2), 240000, 1e-6);
 }
-END_TEST
 
-START_TEST(mistakes_are_told_with_their_line) {
+TEST(mistakes_are_told_with_their_line) {
   static const struct {
     const char *lines, *words;
   } wrong[] = {
@@ -209,20 +199,7 @@ START_TEST(mistakes_are_told_with_their_line) {
     ck_assert_msg(strstr(error->message, wrong[i].words) != NULL, "%s", error->message);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("goodput");
-  tcase_add_test(tcase, the_best_interval_is_that_of_dalys_examples);
-  tcase_add_test(tcase, the_best_interval_is_youngs_where_checkpoints_are_quick);
-  tcase_add_test(tcase, no_other_interval_keeps_more);
-  tcase_add_test(tcase, runs_acted_out_take_as_long_as_expected);
-  tcase_add_test(tcase, llama_3_trains_for_more_than_90_percent_of_the_time);
-  tcase_add_test(tcase, a_node_that_is_used_in_part_fails_as_a_whole_one);
-  tcase_add_test(tcase, a_cluster_that_does_not_say_how_often_it_fails_is_left_alone);
-  tcase_add_test(tcase, expected_days_are_days_over_the_share_that_trains);
-  tcase_add_test(tcase, a_run_that_never_ends_says_so);
-  tcase_add_test(tcase, rates_of_gpus_and_nodes_add_up);
-  tcase_add_test(tcase, mistakes_are_told_with_their_line);
-  return run_case("goodput", tcase);
+  return run_tests();
 }

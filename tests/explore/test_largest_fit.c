@@ -46,7 +46,7 @@ static LargestFit largest_of(const Cluster *cluster, const Plan *plan, double ca
 
 /* Without a pipeline a micro-batch is held whole; in one, as many as there are stages; chunks and ZeRO-3 add buffers.
  */
-START_TEST(nothing_larger_fits_and_nothing_smaller_is_said) {
+TEST(nothing_larger_fits_and_nothing_smaller_is_said) {
   static const struct {
     int tp, cp, pp, zero;
     gint64 global_batch;
@@ -70,10 +70,9 @@ START_TEST(nothing_larger_fits_and_nothing_smaller_is_said) {
     ck_assert_int_eq(largest.seq_len, largest_tried(cluster, plan, &plan->seq_len, 1024));
   }
 }
-END_TEST
 
 /* The capacity counts, not the cluster's; and slow ranks hold no memory. */
-START_TEST(what_a_gpu_has_is_what_was_asked) {
+TEST(what_a_gpu_has_is_what_was_asked) {
   g_autoptr(Plan) plan = plan_with("gpus=8 zero=1 micro-batch=1 seq-len=2048");
   const Cluster *cluster = clusters[1];
   const LargestFit whole = largest_of(cluster, plan, cluster->gpu.hbm_bytes);
@@ -90,10 +89,9 @@ START_TEST(what_a_gpu_has_is_what_was_asked) {
   ck_assert_int_eq(uneven.micro_batch, whole.micro_batch);
   ck_assert_int_eq(uneven.seq_len, whole.seq_len);
 }
-END_TEST
 
 /* Three ranks of tp cut sequences of 3 · 1,024 tokens; 2 · cp · tp = 24 divides 1,024 · 3 as well. */
-START_TEST(lengths_are_those_that_cp_and_tp_cut) {
+TEST(lengths_are_those_that_cp_and_tp_cut) {
   g_autoptr(Plan) plan = plan_new(), completed = plan_new();
   completed->tp = 3;
   completed->cp = 4;
@@ -104,10 +102,9 @@ START_TEST(lengths_are_those_that_cp_and_tp_cut) {
   completed->cp = 128;
   ck_assert_int_eq(largest_fit(model, clusters[1], plan, completed, clusters[1]->gpu.hbm_bytes).seq_step, 2048);
 }
-END_TEST
 
 /* 64 sequences over 8 ranks of dp are 8 for each; gpt2 has 1,024 positions. Both fit 80 GB many times. */
-START_TEST(what_memory_does_not_bound_is_told) {
+TEST(what_memory_does_not_bound_is_told) {
   g_autoptr(Model) small = read_model("gpt2");
   g_autoptr(Plan) plan = plan_with("gpus=8 global-batch=64");
   g_autoptr(Plan) completed = plan_copy(plan);
@@ -121,10 +118,9 @@ START_TEST(what_memory_does_not_bound_is_told) {
   ck_assert_int_lt(by_memory.micro_batch, 8);
   ck_assert_int_eq(by_memory.micro_batch_bound, LARGEST_BY_MEMORY);
 }
-END_TEST
 
 /* 16,777,216 tokens are 16,384 steps of 1,024, and 5,461⅓ of the 3,072 that three ranks of cp cut. */
-START_TEST(nothing_longer_than_the_most_is_tried) {
+TEST(nothing_longer_than_the_most_is_tried) {
   g_autoptr(Plan) plan = plan_new();
   plan->gpus = 8;
   const LargestFit largest = largest_of(clusters[1], plan, 1e24);
@@ -135,16 +131,8 @@ START_TEST(nothing_longer_than_the_most_is_tried) {
   plan->cp = 3;
   ck_assert_int_eq(largest_of(clusters[1], plan, 1e24).seq_len, 5461 * 3072);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("largest_fit");
-  tcase_set_timeout(tcase, 60);
-  tcase_add_unchecked_fixture(tcase, read_llama, free_llama);
-  tcase_add_test(tcase, nothing_larger_fits_and_nothing_smaller_is_said);
-  tcase_add_test(tcase, what_a_gpu_has_is_what_was_asked);
-  tcase_add_test(tcase, lengths_are_those_that_cp_and_tp_cut);
-  tcase_add_test(tcase, what_memory_does_not_bound_is_told);
-  tcase_add_test(tcase, nothing_longer_than_the_most_is_tried);
-  return run_case("largest_fit", tcase);
+  tcase_add_unchecked_fixture(listed_tests(), read_llama, free_llama);
+  return run_tests();
 }

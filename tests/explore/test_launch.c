@@ -104,10 +104,9 @@ static void check_megatron(const Workload *workload, const Launch *launch) {
   ck_assert(layout == NULL || value_of(words, "--num-virtual-stages-per-pipeline-rank") == NULL);
 }
 
-START_TEST(megatron_knows_every_argument_it_is_given) {
+TEST(megatron_knows_every_argument_it_is_given) {
   visit_launches(LAUNCH_MEGATRON, check_megatron);
 }
-END_TEST
 
 static Plan *plan_of_llama(void) {
   Plan *plan = plan_with(
@@ -116,7 +115,7 @@ static Plan *plan_of_llama(void) {
 }
 
 /* 126 layers and two ends over 16 × 8 stages: each end is a stage of its own, as Megatron-LM counts it. */
-START_TEST(megatron_is_told_what_the_plan_says) {
+TEST(megatron_is_told_what_the_plan_says) {
   g_autoptr(Model) model = read_model("llama-3.1-405b");
   g_autoptr(Cluster) cluster = read_cluster("llama3-h100");
   g_autoptr(Plan) plan = plan_of_llama();
@@ -152,10 +151,9 @@ START_TEST(megatron_is_told_what_the_plan_says) {
     ck_assert_ptr_nonnull(value_of(words, flags[i]));
   ck_assert_ptr_nonnull(strstr(launch->text, "--nnodes 2048 --nproc-per-node 8"));
 }
-END_TEST
 
 /* DeepSeek-V3 in part: 3 of 61 layers are dense; heads of 128 + 64 and 128. */
-START_TEST(megatron_is_told_of_experts_and_latent_attention) {
+TEST(megatron_is_told_of_experts_and_latent_attention) {
   g_autoptr(Model) model = read_model("deepseek-v3");
   g_autoptr(Plan) plan = plan_with("gpus=64 ep=32 zero=1 pp=2 global-batch=64 recompute=selective");
   plan->recompute_modules = MODULE_BIT(MODULE_MOE_ACT) | MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MLA_UP_PROJ);
@@ -190,10 +188,9 @@ START_TEST(megatron_is_told_of_experts_and_latent_attention) {
   ck_assert_ptr_null(deepspeed);
   ck_assert_ptr_nonnull(strstr(error->message, "says nothing of experts"));
 }
-END_TEST
 
 /* Scales of each head's own, as Cohere has them, and of all together, as OLMo 2 has, are left out, and that is said. */
-START_TEST(megatron_is_not_told_of_other_norms_of_q_and_k) {
+TEST(megatron_is_not_told_of_other_norms_of_q_and_k) {
   static const struct {
     QkNorms norms;
     const char *notice;
@@ -213,11 +210,10 @@ START_TEST(megatron_is_not_told_of_other_norms_of_q_and_k) {
     ck_assert(is_said);
   }
 }
-END_TEST
 
 /* Norms behind the rotation (Hunyuan), biases of logits and of all that attention has (Phi-3.5-MoE) and of a softmax's
  * choice (ERNIE 4.5): of Qwen3-30B none, with all of them each. */
-START_TEST(what_megatron_has_otherwise_is_said_of_a_model_that_has_it) {
+TEST(what_megatron_has_otherwise_is_said_of_a_model_that_has_it) {
   static const char *const notices[] = {"normalises q and k behind their rotation", "has a bias on its logits",
                                         "chooses experts by a softmax and biases",
                                         "biases on attention's output beside Q, K and V alone"};
@@ -238,10 +234,9 @@ START_TEST(what_megatron_has_otherwise_is_said_of_a_model_that_has_it) {
     }
   }
 }
-END_TEST
 
 /* Qwen3 normalises q and k of every head, Mixtral does not. */
-START_TEST(megatron_is_told_of_norms_of_heads) {
+TEST(megatron_is_told_of_norms_of_heads) {
   static const char *const names[] = {"mixtral-8x7b", "qwen3-235b"};
   for (int i = 0; i < 2; i++) {
     g_autoptr(Model) model = read_model(names[i]);
@@ -269,10 +264,9 @@ START_TEST(megatron_is_told_of_norms_of_heads) {
     ck_assert_ptr_nonnull(strstr(overlapped->text, "--cuda-graph-impl full_iteration"));
   }
 }
-END_TEST
 
 /* 8 layers over 3 ranks × 2 chunks: neither 8 nor 8 + 2 divides by 6. */
-START_TEST(megatron_gets_a_layout_where_no_even_cut_is_the_plan_s) {
+TEST(megatron_gets_a_layout_where_no_even_cut_is_the_plan_s) {
   g_autoptr(Plan) plan = plan_with("pp=3 chunks=2 global-batch=12");
   g_autoptr(Workload) workload = planned(&gpt, NULL, plan);
   g_autoptr(Launch) launch = launch_of(LAUNCH_MEGATRON, workload);
@@ -281,7 +275,6 @@ START_TEST(megatron_gets_a_layout_where_no_even_cut_is_the_plan_s) {
   ck_assert_ptr_nonnull(layout);
   check_layout(workload, layout);
 }
-END_TEST
 
 /* --- DeepSpeed and torchtitan: trees of keys --- */
 
@@ -332,10 +325,9 @@ static void check_deepspeed(const Workload *workload, const Launch *launch) {
     ck_abort_msg("another ZeRO stage: %s", launch->text);
 }
 
-START_TEST(deepspeed_knows_every_key_and_batches_multiply) {
+TEST(deepspeed_knows_every_key_and_batches_multiply) {
   visit_launches(LAUNCH_DEEPSPEED, check_deepspeed);
 }
-END_TEST
 
 /* TOML as JSON, by Python's tomllib; NULL where there is none. */
 static JsonNode *parse_toml(const char *text) {
@@ -377,23 +369,11 @@ static void check_torchtitan(const Workload *workload, const Launch *launch) {
                       workload->n_stages);
 }
 
-START_TEST(torchtitan_knows_every_key_and_degrees_multiply) {
+TEST(torchtitan_knows_every_key_and_degrees_multiply) {
   visit_launches(LAUNCH_TORCHTITAN, check_torchtitan);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("launch");
-  tcase_set_timeout(tcase, 60);
-  tcase_add_checked_fixture(tcase, set_up, tear_down);
-  tcase_add_test(tcase, megatron_knows_every_argument_it_is_given);
-  tcase_add_test(tcase, megatron_is_told_what_the_plan_says);
-  tcase_add_test(tcase, megatron_is_told_of_experts_and_latent_attention);
-  tcase_add_test(tcase, what_megatron_has_otherwise_is_said_of_a_model_that_has_it);
-  tcase_add_test(tcase, megatron_is_told_of_norms_of_heads);
-  tcase_add_test(tcase, megatron_is_not_told_of_other_norms_of_q_and_k);
-  tcase_add_test(tcase, megatron_gets_a_layout_where_no_even_cut_is_the_plan_s);
-  tcase_add_test(tcase, deepspeed_knows_every_key_and_batches_multiply);
-  tcase_add_test(tcase, torchtitan_knows_every_key_and_degrees_multiply);
-  return run_case("launch", tcase);
+  tcase_add_checked_fixture(listed_tests(), set_up, tear_down);
+  return run_tests();
 }

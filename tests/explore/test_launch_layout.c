@@ -25,7 +25,7 @@ static char *text_of(LaunchFramework framework, int n_layers, int chunks, const 
   return g_string_free(g_steal_pointer(&text), FALSE);
 }
 
-START_TEST(megatron_is_told_how_many_layers_each_stage_has) {
+TEST(megatron_is_told_how_many_layers_each_stage_has) {
   static const struct {
     const char *layout;
     int n_layers, chunks;
@@ -50,26 +50,19 @@ START_TEST(megatron_is_told_how_many_layers_each_stage_has) {
     ck_assert_int_eq(strstr(text, "--account-for-loss") != NULL, g_str_has_suffix(cases[i].layout, "loss"));
   }
 }
-END_TEST
 
-START_TEST(torchtitan_is_told_the_modules_of_each_stage) {
+TEST(torchtitan_is_told_the_modules_of_each_stage) {
   g_autofree char *text = text_of(LAUNCH_TORCHTITAN, 3, 1, "0+2+1+0");
   ck_assert_ptr_nonnull(strstr(text, "module_fqns_per_model_part = [\n  [\"tok_embeddings\"],\n  [\"layers.0\", "
                                      "\"layers.1\"],\n  [\"layers.2\"],\n  [\"norm\", \"output\"],\n]\n"));
 }
-END_TEST
 
-START_TEST(deepspeed_users_are_told_where_to_cut) {
+TEST(deepspeed_users_are_told_where_to_cut) {
   g_autofree char *text = text_of(LAUNCH_DEEPSPEED, 8, 1, "1+2+2+3");
   ck_assert_ptr_nonnull(strstr(text, "stages of 1+2*2+3 layers"));
   ck_assert_ptr_nonnull(strstr(text, "partition_method"));
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("launch layout");
-  tcase_add_test(tcase, megatron_is_told_how_many_layers_each_stage_has);
-  tcase_add_test(tcase, torchtitan_is_told_the_modules_of_each_stage);
-  tcase_add_test(tcase, deepspeed_users_are_told_where_to_cut);
-  return run_case("launch layout", tcase);
+  return run_tests();
 }

@@ -63,7 +63,7 @@ static char *offloading_text(LaunchFramework framework, int zero, Offload offloa
   return g_strdup(launch != NULL ? launch->text : error->message);
 }
 
-START_TEST(offloading_is_told_as_each_framework_has_it) {
+TEST(offloading_is_told_as_each_framework_has_it) {
   const Offload optimizer = {.optimizer = TIER_HOST}, drives = {.optimizer = TIER_NVME, .weights = TIER_NVME},
                 both = {.optimizer = TIER_HOST, .weights = TIER_HOST}, saved = {.activations = TIER_HOST};
   const struct {
@@ -87,10 +87,9 @@ START_TEST(offloading_is_told_as_each_framework_has_it) {
     ck_assert_ptr_nonnull(strstr(text, cases[i].words));
   }
 }
-END_TEST
 
 /* Kept activations go to the host, cut over tp where there is one. */
-START_TEST(deepspeed_cuts_what_it_keeps_over_tp) {
+TEST(deepspeed_cuts_what_it_keeps_over_tp) {
   for (int tp = 1; tp <= 2; tp++) {
     g_autoptr(Plan) plan = plan_new();
     plan->tp = tp, plan->dp = 2, plan->zero = 2;
@@ -105,9 +104,8 @@ START_TEST(deepspeed_cuts_what_it_keeps_over_tp) {
     ck_assert_ptr_nonnull(strstr(launch->text, "\"cpu_checkpointing\" : true"));
   }
 }
-END_TEST
 
-START_TEST(what_a_framework_cannot_run_is_refused_with_the_reason) {
+TEST(what_a_framework_cannot_run_is_refused_with_the_reason) {
   static const struct {
     LaunchFramework framework;
     void (*spoil)(Plan *plan);
@@ -140,10 +138,9 @@ START_TEST(what_a_framework_cannot_run_is_refused_with_the_reason) {
       ck_assert_msg(strstr(error->message, cases[i].reason) != NULL, "%s", error->message);
   }
 }
-END_TEST
 
 /* Gemma's gated GELU has no option; its --swiglu would train another model. */
-START_TEST(megatron_is_told_of_the_activation_or_refuses) {
+TEST(megatron_is_told_of_the_activation_or_refuses) {
   static const struct {
     const char *model, *told, *not_told; /* told: of the reason where it is refused */
   } cases[] = {{"llama-3-8b", "    --swiglu\n", "geglu"},
@@ -162,7 +159,6 @@ START_TEST(megatron_is_told_of_the_activation_or_refuses) {
     ck_assert_msg(strstr(text, cases[i].not_told) == NULL, "%s", text);
   }
 }
-END_TEST
 
 /* Models of 4 heads of 16 by a config's text. */
 static char *megatron_text_of(const char *config, int n_layers) { /* or why not */
@@ -183,7 +179,7 @@ static char *megatron_text_of(const char *config, int n_layers) { /* or why not 
 }
 
 /* Its number N gives every N-th layer all keys, or no rotation; other orders of layers are lists. */
-START_TEST(megatron_is_told_of_single_layers_and_of_rates) {
+TEST(megatron_is_told_of_single_layers_and_of_rates) {
 #define FULL "\"full_attention\", "
 #define SLIDING "\"sliding_attention\", "
   static const struct {
@@ -232,10 +228,9 @@ START_TEST(megatron_is_told_of_single_layers_and_of_rates) {
   for (gsize i = 0; i < G_N_ELEMENTS(unsaid); i++)
     ck_assert_msg(strstr(plain, unsaid[i]) == NULL, "%s", plain);
 }
-END_TEST
 
 /* No comment can stand in JSON: the notice stands beside it. */
-START_TEST(what_is_done_otherwise_is_noticed) {
+TEST(what_is_done_otherwise_is_noticed) {
   g_autoptr(Plan) plan = plan_with("dp=4 global-batch=16 zero=1 recompute=selective");
   g_autoptr(Workload) workload = planned(&llama, clusters[0], plan);
   g_autoptr(Launch) deepspeed = launch_of(LAUNCH_DEEPSPEED, workload);
@@ -259,10 +254,9 @@ START_TEST(what_is_done_otherwise_is_noticed) {
   ck_assert_uint_eq(megatron->notices->len, 1);
   ck_assert_ptr_nonnull(strstr(megatron->text, "# notice: predicted without --framework megatron-core"));
 }
-END_TEST
 
 /* What is predicted is what the framework's own files, or one built on them, say; of another one's it is told. */
-START_TEST(a_prediction_of_another_framework_is_noticed) {
+TEST(a_prediction_of_another_framework_is_noticed) {
   static const struct {
     LaunchFramework started;
     const char *predicted, *advised; /* NULL: it is this one's */
@@ -293,7 +287,6 @@ START_TEST(a_prediction_of_another_framework_is_noticed) {
     ck_assert(cases[i].advised == NULL || strstr(first, cases[i].advised) != NULL);
   }
 }
-END_TEST
 
 static char *mixtral_text(LaunchFramework framework, Plan plan) { /* on 16 GPUs; or why not */
   g_autoptr(Model) model = read_model("mixtral-8x7b");
@@ -311,7 +304,7 @@ static char *mixtral_text(LaunchFramework framework, Plan plan) { /* on 16 GPUs;
 }
 
 /* Where validate_args() and TransformerConfig of Megatron-LM (2026-08-22) would end the run. */
-START_TEST(megatron_gets_what_its_checks_insist_on) {
+TEST(megatron_gets_what_its_checks_insist_on) {
   static const struct {
     Plan plan;
     const char *told, *not_told;
@@ -338,9 +331,8 @@ START_TEST(megatron_gets_what_its_checks_insist_on) {
     ck_assert_msg(strstr(text, cases[i].not_told) == NULL, "case %zu: %s", i, text);
   }
 }
-END_TEST
 
-START_TEST(exchanges_that_torchtitan_has_no_key_for_are_noticed) {
+TEST(exchanges_that_torchtitan_has_no_key_for_are_noticed) {
   g_autofree char *gathered =
       mixtral_text(LAUNCH_TORCHTITAN, (Plan){.tp = 1, .ep = 8, .zero = 2, .expert_dispatch = DISPATCH_ALL_GATHER});
   ck_assert_ptr_nonnull(strstr(gathered, "expert_parallel_degree = 8\nexpert_tensor_parallel_degree = 1\n"));
@@ -348,19 +340,8 @@ START_TEST(exchanges_that_torchtitan_has_no_key_for_are_noticed) {
   g_autofree char *sent = mixtral_text(LAUNCH_TORCHTITAN, (Plan){.tp = 1, .ep = 8, .zero = 2});
   ck_assert_ptr_null(strstr(sent, "--expert-dispatch"));
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("launch_refusals");
-  tcase_add_checked_fixture(tcase, set_up, tear_down);
-  tcase_add_test(tcase, offloading_is_told_as_each_framework_has_it);
-  tcase_add_test(tcase, exchanges_that_torchtitan_has_no_key_for_are_noticed);
-  tcase_add_test(tcase, deepspeed_cuts_what_it_keeps_over_tp);
-  tcase_add_test(tcase, what_a_framework_cannot_run_is_refused_with_the_reason);
-  tcase_add_test(tcase, megatron_is_told_of_the_activation_or_refuses);
-  tcase_add_test(tcase, megatron_is_told_of_single_layers_and_of_rates);
-  tcase_add_test(tcase, what_is_done_otherwise_is_noticed);
-  tcase_add_test(tcase, a_prediction_of_another_framework_is_noticed);
-  tcase_add_test(tcase, megatron_gets_what_its_checks_insist_on);
-  return run_case("launch_refusals", tcase);
+  tcase_add_checked_fixture(listed_tests(), set_up, tear_down);
+  return run_tests();
 }

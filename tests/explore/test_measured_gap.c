@@ -20,7 +20,7 @@ static const GapCost *find_cost(const MeasuredGap *gap, const char *name) {
 
 /* A run whose products, sends … take k times as long is explained by these, k times as long: what was put in comes out,
  * to what a thousandth of the step is of the cost. */
-START_TEST(the_cost_that_made_a_step_longer_explains_it) {
+TEST(the_cost_that_made_a_step_longer_explains_it) {
   g_auto(Case) drawn = llama_case(4, 4, 4, 32, 2048);
   drawn.plan->overlap_grad = FALSE;
   g_autoptr(Prediction) prediction = predict_case(&drawn);
@@ -42,10 +42,9 @@ START_TEST(the_cost_that_made_a_step_longer_explains_it) {
                 isnan(g_array_index(gap->costs, GapCost, k).times));
   }
 }
-END_TEST
 
 /* Ranks run apart: one that computes 1.4 times as long is found again, and is what `--slow-rank 0=1.4` predicts. */
-START_TEST(a_slow_rank_explains_the_step_it_made) {
+TEST(a_slow_rank_explains_the_step_it_made) {
   g_auto(Case) drawn = llama_case(2, 1, 2, 8, 2048);
   g_autoptr(Prediction) prediction = predict_case(&drawn);
   g_autoptr(Plan) slow = plan_copy(drawn.plan);
@@ -62,9 +61,8 @@ START_TEST(a_slow_rank_explains_the_step_it_made) {
   measured_gap_text(text, gap);
   ck_assert_ptr_nonnull(strstr(text->str, "(--slow-rank 0=1.4)"));
 }
-END_TEST
 
-START_TEST(the_option_that_made_a_step_longer_is_all_of_the_difference) {
+TEST(the_option_that_made_a_step_longer_is_all_of_the_difference) {
   g_autoptr(Plan) plan = plan_with("dp=8 zero=3 seq-len=2048 global-batch=8");
   g_autoptr(Plan) other = plan_copy(plan);
   other->overlap_param = FALSE;
@@ -81,10 +79,9 @@ START_TEST(the_option_that_made_a_step_longer_is_all_of_the_difference) {
   g_autoptr(MeasuredGap) none = measured_gap_new(prediction, plan, prediction->step_time_s, 1);
   ck_assert_uint_eq(none->costs->len + none->options->len, 0);
 }
-END_TEST
 
 /* Products may be found faster than they are, to where the GPU's peak ends it: no further, and that is said. */
-START_TEST(a_shorter_step_is_explained_down_to_the_peak) {
+TEST(a_shorter_step_is_explained_down_to_the_peak) {
   g_auto(Case) drawn = llama_case(1, 1, 1, 8, 1024);
   drawn.plan->micro_batch = 2;
   g_autoptr(Prediction) prediction = predict_case(&drawn);
@@ -102,10 +99,9 @@ START_TEST(a_shorter_step_is_explained_down_to_the_peak) {
   measured_gap_text(text, beyond);
   ck_assert_ptr_nonnull(strstr(text->str, "not enough: at the peak the step is still"));
 }
-END_TEST
 
 /* Without recomputation the step is the measured one, and the GPU too small for it. */
-START_TEST(what_does_not_fit_was_not_measured) {
+TEST(what_does_not_fit_was_not_measured) {
   g_autoptr(Plan) plan = plan_with("seq-len=8192 micro-batch=32 global-batch=32 recompute=full");
   g_autoptr(Plan) other = plan_copy(plan);
   other->recompute = RECOMPUTE_NONE;
@@ -116,10 +112,9 @@ START_TEST(what_does_not_fit_was_not_measured) {
   for (guint i = 0; i < gap->options->len; i++)
     ck_assert_str_ne(g_array_index(gap->options, GapOption, i).option, "--recompute");
 }
-END_TEST
 
 /* A rank of ep that has 1.7 times the mean of the rows is found; one has at most all of them. */
-START_TEST(the_fullest_experts_explain_the_step_they_made) {
+TEST(the_fullest_experts_explain_the_step_they_made) {
   g_auto(Case) drawn = llama_case(1, 1, 4, 16, 2048);
   drawn.model.experts = (ModelExperts){.n = 8, .per_token = 2, .ffn_hidden = 4096, .every = 1};
   drawn.plan->ep = 4;
@@ -140,7 +135,6 @@ START_TEST(the_fullest_experts_explain_the_step_they_made) {
   ck_assert(isnan(cost->times));
   ck_assert_double_eq(cost->tried, 4);
 }
-END_TEST
 
 /* The number behind an option. */
 static double number_behind(const char *text, const char *option) {
@@ -150,7 +144,7 @@ static double number_behind(const char *text, const char *option) {
 
 /* Rows of experts fill waves of tiles: the step jumps, and may miss the measured one with any number of rows. What is
  * printed is what that number of rows is predicted to take; if that is not the measured step, it is said. */
-START_TEST(the_printed_load_of_experts_makes_the_step_it_stands_for) {
+TEST(the_printed_load_of_experts_makes_the_step_it_stands_for) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(4);
   int n_near = 0, n_jumps = 0;
   for (int i = 0; i < 40; i++) {
@@ -182,11 +176,10 @@ START_TEST(the_printed_load_of_experts_makes_the_step_it_stands_for) {
   ck_assert_int_gt(n_near, 5);
   ck_assert_int_gt(n_jumps, 2);
 }
-END_TEST
 
 /* Of 40 % MFU, 400 TFLOP/s and 1,000 tokens/s a GPU that take 10 s, four fifths take 10 / 0.8 = 12.5 s, whichever of
  * them is known. */
-START_TEST(a_step_follows_from_what_logs_print_in_its_place) {
+TEST(a_step_follows_from_what_logs_print_in_its_place) {
   Plan *plan = plan_new();
   const StepReport predicted = {.plan = plan,
                                 .step_time_s = 10,
@@ -214,9 +207,8 @@ START_TEST(a_step_follows_from_what_logs_print_in_its_place) {
   }
   plan_free(plan);
 }
-END_TEST
 
-START_TEST(a_step_that_nothing_can_have_is_refused) {
+TEST(a_step_that_nothing_can_have_is_refused) {
   static const char *const refused[] = {"0s", "0%", "100.1%", "0 TFLOP/s", "0 TFLOPS", "0 tokens/s"};
   MeasuredStep measured;
   for (gsize i = 0; i < G_N_ELEMENTS(refused); i++)
@@ -227,20 +219,8 @@ START_TEST(a_step_that_nothing_can_have_is_refused) {
   ck_assert_int_eq(measured.kind, MEASURED_FLOPS);
   ck_assert_double_eq(measured.value, 375e12);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("measured_gap");
-  tcase_set_timeout(tcase, 120);
-  tcase_add_checked_fixture(tcase, set_up, tear_down);
-  tcase_add_test(tcase, the_cost_that_made_a_step_longer_explains_it);
-  tcase_add_test(tcase, a_slow_rank_explains_the_step_it_made);
-  tcase_add_test(tcase, the_option_that_made_a_step_longer_is_all_of_the_difference);
-  tcase_add_test(tcase, a_shorter_step_is_explained_down_to_the_peak);
-  tcase_add_test(tcase, what_does_not_fit_was_not_measured);
-  tcase_add_test(tcase, the_fullest_experts_explain_the_step_they_made);
-  tcase_add_test(tcase, the_printed_load_of_experts_makes_the_step_it_stands_for);
-  tcase_add_test(tcase, a_step_follows_from_what_logs_print_in_its_place);
-  tcase_add_test(tcase, a_step_that_nothing_can_have_is_refused);
-  return run_case("measured_gap", tcase);
+  tcase_add_checked_fixture(listed_tests(), set_up, tear_down);
+  return run_tests();
 }

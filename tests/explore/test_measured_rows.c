@@ -16,7 +16,7 @@ static const char full_text[] =
     "on\",1.25,32.5,nemo,off,on,unfused,fp8,on,selective,interleaved,64,2.0,4,2,8,1,1,3,4,2,"
     "64,dgx-h100,1024,,,,rotary,1,64000,1,11008,8,32,4096,24,a model,a source,a/1,blue\n";
 
-START_TEST(every_cell_arrives) {
+TEST(every_cell_arrives) {
   g_autoptr(MeasuredRows) rows = rows_of(full_text);
   ck_assert_uint_eq(rows->rows->len, 1);
   const MeasuredRow *row = nth_row(rows, 0);
@@ -43,10 +43,9 @@ START_TEST(every_cell_arrives) {
   ck_assert_str_eq(measured_row_cell(row, "colour"), "blue");
   ck_assert_str_eq(measured_row_cell(row, "taste"), "");
 }
-END_TEST
 
 /* A framework that no file describes adds nothing; one that a file describes holds the same in each row. */
-START_TEST(a_framework_is_what_its_file_says_or_nothing) {
+TEST(a_framework_is_what_its_file_says_or_nothing) {
   g_autoptr(MeasuredRows) rows = rows_of("layers,hidden,heads,cluster,step_time_s,framework\n"
                                          "2,1024,16,selene,1,megatron-lm\n"
                                          "2,1024,16,selene,1,of our own\n"
@@ -61,9 +60,8 @@ START_TEST(a_framework_is_what_its_file_says_or_nothing) {
     ck_assert_int_eq(plan->framework != NULL, described);
   }
 }
-END_TEST
 
-START_TEST(empty_cells_and_missing_columns_are_the_default) {
+TEST(empty_cells_and_missing_columns_are_the_default) {
   g_autoptr(MeasuredRows) rows = rows_of("layers,hidden,heads,cluster,step_time_s,gated,tp\n"
                                          "2,1024,16,selene,,,\n"
                                          "2,1024,16,selene,,1,\n");
@@ -82,9 +80,8 @@ START_TEST(empty_cells_and_missing_columns_are_the_default) {
   ck_assert(gpt->plan->precision == plain->precision && gpt->plan->attention == plain->attention);
   ck_assert(gpt->plan->overlap_grad == plain->overlap_grad && gpt->plan->recompute == plain->recompute);
 }
-END_TEST
 
-START_TEST(a_row_may_say_how_many_layers_each_stage_has) {
+TEST(a_row_may_say_how_many_layers_each_stage_has) {
   g_autoptr(MeasuredRows) rows = rows_of("layers,hidden,heads,cluster,step_time_s,pp,mtp_layers,pipeline_layout\n"
                                          "24,1024,16,selene,1,4,,7+6*2+5\n"
                                          "24,1024,16,selene,1,4,,\n"
@@ -100,11 +97,10 @@ START_TEST(a_row_may_say_how_many_layers_each_stage_has) {
   ck_assert_ptr_nonnull(strstr(nth_row(rows, 4)->problem, "has 1 m, column mtp_layers is 0"));
   ck_assert_ptr_nonnull(strstr(nth_row(rows, 5)->problem, "column pipeline_layout: found \"Et*7|t\""));
 }
-END_TEST
 
 #define CORE "layers,hidden,heads,cluster,step_time_s\n"
 
-START_TEST(a_row_knows_the_line_it_begins_in) {
+TEST(a_row_knows_the_line_it_begins_in) {
   /* a mark, an empty line, a cell over three lines, all three kinds of line ends, no end at the last */
   g_autoptr(MeasuredRows) rows = rows_of("\xef\xbb\xbf"
                                          "layers,hidden,heads,cluster,step_time_s,notes\r\n"
@@ -126,7 +122,6 @@ START_TEST(a_row_knows_the_line_it_begins_in) {
     ck_assert_str_eq(measured_row_cell(row, "notes"), expected[i].notes);
   }
 }
-END_TEST
 
 static const struct {
   const char *text;
@@ -146,7 +141,7 @@ static const struct {
     {CORE "2,64,4,sel\xff,1\n", 2, {"0xff", "UTF-8"}},
 };
 
-START_TEST(mistakes_are_refused_with_line_and_column) {
+TEST(mistakes_are_refused_with_line_and_column) {
   for (gsize i = 0; i < G_N_ELEMENTS(mistakes); i++) {
     g_autoptr(GError) error = NULL;
     g_autoptr(MeasuredRows) rows = read_rows(mistakes[i].text, strlen(mistakes[i].text), &error);
@@ -159,7 +154,6 @@ START_TEST(mistakes_are_refused_with_line_and_column) {
     ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
   }
 }
-END_TEST
 
 static const struct {
   const char *text, *words[3];
@@ -188,7 +182,7 @@ static const struct {
 };
 
 /* Each between two rows that are read all the same. */
-START_TEST(a_cell_that_cannot_be_read_costs_its_row_alone) {
+TEST(a_cell_that_cannot_be_read_costs_its_row_alone) {
   for (gsize i = 0; i < G_N_ELEMENTS(bad_cells); i++) {
     const char *row = strchr(bad_cells[i].text, '\n') + 1;
     const int n_before = (int)(row - bad_cells[i].text) - (int)strlen(CORE);
@@ -206,18 +200,16 @@ START_TEST(a_cell_that_cannot_be_read_costs_its_row_alone) {
     ck_assert_str_ne(run, other);
   }
 }
-END_TEST
 
-START_TEST(a_zero_byte_is_refused) {
+TEST(a_zero_byte_is_refused) {
   static const char text[] = CORE "2,64,4,sel\0ene,1\n";
   g_autoptr(GError) error = NULL;
   ck_assert_ptr_null(read_rows(text, sizeof text - 1, &error));
   ck_assert_msg(strstr(error->message, ".csv:2: ") != NULL, "%s", error->message);
 }
-END_TEST
 
 /* Whatever the bytes: an answer or a message, and the same twice. */
-START_TEST(broken_bytes_never_crash) {
+TEST(broken_bytes_never_crash) {
   g_autoptr(GRand) random = g_rand_new_with_seed(7);
   int n_refused = 0;
   for (int i = 0; i < 300; i++) {
@@ -234,9 +226,8 @@ START_TEST(broken_bytes_never_crash) {
   ck_assert_int_gt(n_refused, 30);
   ck_assert_int_lt(n_refused, 300);
 }
-END_TEST
 
-START_TEST(what_is_not_modelled_is_kept_with_its_reason) {
+TEST(what_is_not_modelled_is_kept_with_its_reason) {
   g_autoptr(MeasuredRows) rows = rows_of("experts,kv_heads," CORE ",,2,64,4,selene,1\n"
                                          "8,,2,64,4,selene,1\n"
                                          ",,2,64,5,selene,1\n"
@@ -255,10 +246,9 @@ START_TEST(what_is_not_modelled_is_kept_with_its_reason) {
     ck_assert_msg(problem == NULL || strstr(problem, reasons[i]) != NULL, "row %u: %s", i, problem);
   }
 }
-END_TEST
 
 /* 64 GPUs, tp 2, pp 4: 8 of dp. Groups of 8 fit beside experts cut by tp, groups of 16 are made of whole ones. */
-START_TEST(experts_are_whole_where_no_other_way_fits) {
+TEST(experts_are_whole_where_no_other_way_fits) {
   g_autoptr(MeasuredRows) rows =
       rows_of("experts,experts_per_token,gpus,tp,pp,ep,sequence_parallel," CORE "32,2,64,2,4,8,on,4,1024,16,selene,1\n"
               "32,2,64,2,4,16,on,4,1024,16,selene,1\n");
@@ -269,9 +259,8 @@ START_TEST(experts_are_whole_where_no_other_way_fits) {
     ck_assert(plan_complete(plan, row->model, NULL, NULL));
   }
 }
-END_TEST
 
-START_TEST(only_what_was_run_tells_runs_apart) {
+TEST(only_what_was_run_tells_runs_apart) {
   g_autoptr(MeasuredRows) rows =
       rows_of("notes,tp," CORE "a,1,2,64,4,selene,1\nb,1,2,64,4,selene,2\na,2,2,64,4,selene,1\n"
               "a,1,2,64,4,dgx-h100,1\n");
@@ -281,10 +270,9 @@ START_TEST(only_what_was_run_tells_runs_apart) {
   ck_assert_str_ne(first, third);
   ck_assert_str_ne(first, fourth);
 }
-END_TEST
 
 /* Left out it is 1f1b, and interleaved with chunks. */
-START_TEST(a_schedule_is_the_same_however_it_is_spelled) {
+TEST(a_schedule_is_the_same_however_it_is_spelled) {
   g_autoptr(MeasuredRows) rows =
       rows_of("schedule,pp,chunks," CORE "1f1b,2,1,2,64,4,selene,1\n1F1B,2,1,2,64,4,selene,1\n,2,1,2,64,4,selene,1\n"
               "interleaved,2,2,4,64,4,selene,1\n,2,2,4,64,4,selene,1\ngpipe,2,1,2,64,4,selene,1\n");
@@ -297,11 +285,10 @@ START_TEST(a_schedule_is_the_same_however_it_is_spelled) {
   ck_assert_str_ne(named, chunks);
   ck_assert_str_ne(named, other);
 }
-END_TEST
 
 /* The framework run so, if it is described: one technique or several, in any order; what is not described is left out.
  */
-START_TEST(notes_may_say_more_of_the_framework) {
+TEST(notes_may_say_more_of_the_framework) {
   static const struct {
     const char *framework, *notes, *expected;
   } cases[] = {
@@ -335,10 +322,9 @@ START_TEST(notes_may_say_more_of_the_framework) {
   ck_assert_str_ne(eager, compiled);
   ck_assert_str_eq(compiled, other);
 }
-END_TEST
 
 /* A column says how RMSNorm runs, or the kernels that the notes name; and the two are different runs. */
-START_TEST(a_row_may_say_that_its_norm_is_fused) {
+TEST(a_row_may_say_that_its_norm_is_fused) {
   static const char *const notes[] = {"from a page", "a page; kernel=flash_attention2 + RMS kernel; more",
                                       "a page; kernel=flash_attention2", "RMS kernel"};
   static const int expected[] = {-1, FRAMEWORK_KERNELS_FUSED, -1, -1};
@@ -354,10 +340,9 @@ START_TEST(a_row_may_say_that_its_norm_is_fused) {
       rows_of("norm_kernel,layers,hidden,heads,cluster,step_time_s\nplain,2,64,4,selene,1\n");
   ck_assert_int_eq(nth_row(column, 0)->plan->norm_kernel, FRAMEWORK_KERNELS_PLAIN);
 }
-END_TEST
 
 /* What columns say of experts goes before what follows from the others. */
-START_TEST(names_of_choices_may_be_spelled_otherwise) {
+TEST(names_of_choices_may_be_spelled_otherwise) {
   g_autoptr(MeasuredRows) rows = rows_of("layers,hidden,heads,cluster,step_time_s,pp,chunks,schedule,recompute\n"
                                          "8,1024,16,selene,1,2,2,ZB_V,Full\n");
   const MeasuredRow *row = nth_row(rows, 0);
@@ -365,18 +350,16 @@ START_TEST(names_of_choices_may_be_spelled_otherwise) {
   ck_assert_str_eq(row->plan->schedule, "zb-v");
   ck_assert_int_eq(row->plan->recompute, RECOMPUTE_FULL);
 }
-END_TEST
 
-START_TEST(a_column_says_how_contexts_exchange) {
+TEST(a_column_says_how_contexts_exchange) {
   g_autoptr(MeasuredRows) rows = rows_of("cp_comm," CORE "all-gather,4,1024,16,selene,1\n,4,1024,16,selene,1\n"
                                          "gathered,4,1024,16,selene,1\n");
   ck_assert_int_eq(nth_row(rows, 0)->plan->cp_comm, CP_ALL_GATHER);
   ck_assert_int_eq(nth_row(rows, 1)->plan->cp_comm, CP_RING);
   ck_assert_ptr_nonnull(strstr(nth_row(rows, 2)->problem, "all_gather"));
 }
-END_TEST
 
-START_TEST(columns_say_how_experts_are_run) {
+TEST(columns_say_how_experts_are_run) {
   g_autoptr(MeasuredRows) rows =
       rows_of("recompute,recompute_modules,expert_dispatch,overlap_experts,cuda_graphs,expert_tp,mtp_layers," CORE
               "selective,layernorm+mlp,deepep,off,attention,1,1,4,1024,16,selene,1\n,,,,,,,4,1024,16,selene,1\n"
@@ -399,9 +382,8 @@ START_TEST(columns_say_how_experts_are_run) {
   ck_assert_ptr_nonnull(strstr(nth_row(rows, 3)->problem, "mlp"));
   ck_assert_ptr_nonnull(strstr(nth_row(rows, 4)->problem, "attention"));
 }
-END_TEST
 
-START_TEST(written_cells_are_read_back) {
+TEST(written_cells_are_read_back) {
   static const char *const odd[] = {"", "plain", "a,b", "\"", "\"\"x\"", "two\nlines", " blanks ", "é", "\r"};
   g_autoptr(GString) text = g_string_new(NULL);
   for (gsize i = 0; i < G_N_ELEMENTS(odd); i++) {
@@ -429,10 +411,9 @@ START_TEST(written_cells_are_read_back) {
   ck_assert_str_eq(csv_table_cell(table, 1, 1), "");
   ck_assert_str_eq(csv_table_cell(table, 1, 2), "-1e-09");
 }
-END_TEST
 
 /* Neighbours of 0.1, and of 1/3, whose 16th and 17th digits count; the least double and the greatest. */
-START_TEST(a_number_reads_back_as_it_was) {
+TEST(a_number_reads_back_as_it_was) {
   const double values[] = {0.1,      nextafter(0.1, 1),     1.0 / 3, nextafter(1.0 / 3, 0), 4.9406564584124654e-324,
                            5e15 + 1, 1.7976931348623157e308};
   for (gsize i = 0; i < G_N_ELEMENTS(values); i++) {
@@ -444,29 +425,7 @@ START_TEST(a_number_reads_back_as_it_was) {
   csv_append_number(shortest, 0.1);
   ck_assert_str_eq(shortest->str, "0.1,");
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("measured_rows");
-  tcase_add_test(cases, every_cell_arrives);
-  tcase_add_test(cases, a_framework_is_what_its_file_says_or_nothing);
-  tcase_add_test(cases, empty_cells_and_missing_columns_are_the_default);
-  tcase_add_test(cases, a_row_may_say_how_many_layers_each_stage_has);
-  tcase_add_test(cases, a_row_knows_the_line_it_begins_in);
-  tcase_add_test(cases, mistakes_are_refused_with_line_and_column);
-  tcase_add_test(cases, a_cell_that_cannot_be_read_costs_its_row_alone);
-  tcase_add_test(cases, a_zero_byte_is_refused);
-  tcase_add_test(cases, broken_bytes_never_crash);
-  tcase_add_test(cases, what_is_not_modelled_is_kept_with_its_reason);
-  tcase_add_test(cases, experts_are_whole_where_no_other_way_fits);
-  tcase_add_test(cases, only_what_was_run_tells_runs_apart);
-  tcase_add_test(cases, a_schedule_is_the_same_however_it_is_spelled);
-  tcase_add_test(cases, a_row_may_say_that_its_norm_is_fused);
-  tcase_add_test(cases, notes_may_say_more_of_the_framework);
-  tcase_add_test(cases, names_of_choices_may_be_spelled_otherwise);
-  tcase_add_test(cases, a_column_says_how_contexts_exchange);
-  tcase_add_test(cases, columns_say_how_experts_are_run);
-  tcase_add_test(cases, written_cells_are_read_back);
-  tcase_add_test(cases, a_number_reads_back_as_it_was);
-  return run_case("measured_rows", cases);
+  return run_tests();
 }

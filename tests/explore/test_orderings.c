@@ -57,7 +57,7 @@ static gboolean is_wrong(const Run *a, const Run *b) {
   return !agrees && !is_close;
 }
 
-START_TEST(the_faster_of_two_schedules_is_the_one_measured_faster) {
+TEST(the_faster_of_two_schedules_is_the_one_measured_faster) {
   const char *shared = g_getenv("STEPSIM_SHARED");
   g_autofree char *file = g_build_filename(shared != NULL ? shared : "", "measured", "measured.csv", NULL);
   if (!g_file_test(file, G_FILE_TEST_EXISTS)) {
@@ -80,11 +80,7 @@ START_TEST(the_faster_of_two_schedules_is_the_one_measured_faster) {
   ck_assert_int_ge(n_pairs, 14);
   ck_assert_int_eq(n_wrong, 0);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("orderings");
-  tcase_set_timeout(tcase, 60);
-  tcase_add_test(tcase, the_faster_of_two_schedules_is_the_one_measured_faster);
-  return run_case("orderings", tcase);
+  return run_tests();
 }

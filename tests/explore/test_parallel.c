@@ -8,7 +8,7 @@ static void visit(gint64 index, int thread, gpointer data) {
   ((guint8 *)data)[index]++; /* each index has a byte of its own */
 }
 
-START_TEST(every_index_is_visited_once) {
+TEST(every_index_is_visited_once) {
   for (gint64 n = 0; n < 700; n += 69) {
     g_autofree guint8 *visits = g_new0(guint8, n + 1);
     parallel_for(n, 4, visit, visits, NULL);
@@ -18,7 +18,6 @@ START_TEST(every_index_is_visited_once) {
     ck_assert_int_eq(n_once, n);
   }
 }
-END_TEST
 
 typedef struct {
   gint n_visited; /* atomic */
@@ -36,7 +35,7 @@ static gboolean look_once(gint64 n_done, gpointer data) {
 }
 
 /* 2,000,000 visits of a millisecond would take a quarter of an hour. */
-START_TEST(who_looks_on_may_want_no_more) {
+TEST(who_looks_on_may_want_no_more) {
   Looked looked = {0};
   const ParallelWatch watch = {look_once, &looked};
   ck_assert(!parallel_for(2000000, 3, visit_slowly, &looked, &watch));
@@ -44,10 +43,9 @@ START_TEST(who_looks_on_may_want_no_more) {
   ck_assert_int_ge(looked.last_seen, 1);
   ck_assert_int_lt(looked.n_visited, 2000000);
 }
-END_TEST
 
 /* 1,234 of 5,000 are 24.68 %; the 3,766 left take 37.66 s at 100 a second, of which those done before say nothing. */
-START_TEST(progress_tells_how_much_how_fast_and_how_long) {
+TEST(progress_tells_how_much_how_fast_and_how_long) {
   static const struct {
     Progress progress;
     double per_s;
@@ -66,12 +64,7 @@ START_TEST(progress_tells_how_much_how_fast_and_how_long) {
     ck_assert_str_eq(text, lines[i].text);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("parallel");
-  tcase_add_test(tcase, every_index_is_visited_once);
-  tcase_add_test(tcase, who_looks_on_may_want_no_more);
-  tcase_add_test(tcase, progress_tells_how_much_how_fast_and_how_long);
-  return run_case("parallel", tcase);
+  return run_tests();
 }

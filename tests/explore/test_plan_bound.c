@@ -31,7 +31,7 @@ enum { N_PLANS = 80 };
 
 /* Above no step, and where no pass may hide its exchanges behind another, with them: the rank that works most has them
  * in its bound. */
-START_TEST(the_bound_of_a_plan_with_experts_is_above_no_step) {
+TEST(the_bound_of_a_plan_with_experts_is_above_no_step) {
   const Model models[] = {mixture(), latent_mixture()};
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   for (int i = 0; i < 4 * N_PLANS; i++) {
@@ -47,10 +47,9 @@ START_TEST(the_bound_of_a_plan_with_experts_is_above_no_step) {
     case_clear(&drawn);
   }
 }
-END_TEST
 
 /* One rank of a pipeline: kernels and exchanges of 16 micro-batches, to a hundredth (the gaps between them). */
-START_TEST(exchanges_that_nothing_hides_are_in_the_bound) {
+TEST(exchanges_that_nothing_hides_are_in_the_bound) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   Case drawn = {.model = mixture(), .cluster = cluster, .plan = plan_with_experts(0)};
   drawn.plan->pp = 1;
@@ -63,12 +62,7 @@ START_TEST(exchanges_that_nothing_hides_are_in_the_bound) {
   ck_assert_double_ge(bound_s, 0.99 * (mean_s[BREAKDOWN_COMPUTE] + mean_s[BREAKDOWN_EP]));
   case_clear(&drawn);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("plan_bound");
-  tcase_set_timeout(tcase, 60);
-  tcase_add_test(tcase, the_bound_of_a_plan_with_experts_is_above_no_step);
-  tcase_add_test(tcase, exchanges_that_nothing_hides_are_in_the_bound);
-  return run_case("plan_bound", tcase);
+  return run_tests();
 }

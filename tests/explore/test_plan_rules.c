@@ -49,14 +49,10 @@ static void compare(const char *given, gint64 every) {
   ck_assert_int_eq(n_ruled_impossible, 0); /* each has a reason */
 }
 
-START_TEST(a_rule_says_what_the_whole_configuration_says) {
+LOOP_TEST(a_rule_says_what_the_whole_configuration_says, G_N_ELEMENTS(spaces)) {
   compare(spaces[_i], _i == 0 ? 11 : 1);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("plan_rules");
-  tcase_set_timeout(tcase, 120);
-  tcase_add_loop_test(tcase, a_rule_says_what_the_whole_configuration_says, 0, G_N_ELEMENTS(spaces));
-  return run_case("plan_rules", tcase);
+  return run_tests();
 }

@@ -104,7 +104,7 @@ static Exhaustive try_all(const Space *space) {
   return all;
 }
 
-START_TEST(the_search_keeps_what_trying_everything_would_keep) {
+TEST(the_search_keeps_what_trying_everything_would_keep) {
   gint64 n_left_out = 0, n_out_of_memory = 0;
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     g_autoptr(Space) space = space_of_case(i);
@@ -132,7 +132,6 @@ START_TEST(the_search_keeps_what_trying_everything_would_keep) {
   ck_assert_int_gt(n_left_out, 0); /* or the bound does nothing */
   ck_assert_int_gt(n_out_of_memory, 0);
 }
-END_TEST
 
 /* Of each axis a drawn space has one of these values, or a few. */
 static const struct {
@@ -229,7 +228,7 @@ static gint64 least_step(const Space *space, const PlannerRequest *request) {
   return least_ns;
 }
 
-START_TEST(simulate_sweep_and_plan_agree_on_drawn_spaces) {
+TEST(simulate_sweep_and_plan_agree_on_drawn_spaces) {
   int n_found = 0;
   for (guint seed = 0; seed < N_DRAWN; seed++) {
     g_autoptr(Space) space = draw_space(seed);
@@ -245,9 +244,8 @@ START_TEST(simulate_sweep_and_plan_agree_on_drawn_spaces) {
   }
   ck_assert_int_gt(n_found, N_DRAWN / 3);
 }
-END_TEST
 
-START_TEST(threads_change_nothing) {
+TEST(threads_change_nothing) {
   g_autoptr(Space) space = space_of_case(0);
   PlannerRequest request = request_of(space);
   g_autoptr(PlannerResult) one = search(&request);
@@ -260,10 +258,9 @@ START_TEST(threads_change_nothing) {
   for (guint k = 0; k < one->kept->len; k++)
     ck_assert_int_eq(((PlanOutcome *)one->kept->pdata[k])->index, ((PlanOutcome *)three->kept->pdata[k])->index);
 }
-END_TEST
 
 /* torchtitan's selective recompute keeps every other product: less memory than none, less time than full. */
-START_TEST(selective_recompute_of_products_is_a_plan_of_its_own) {
+TEST(selective_recompute_of_products_is_a_plan_of_its_own) {
   static const char given[] = "model=llama-3-8b cluster=torchtitan-h100 framework=torchtitan gpus=8 global-batch=16 "
                               "seq-len=8192 tp=1 pp=1 micro-batch=2 zero=3";
   g_autoptr(Space) space = space_of(given);
@@ -271,12 +268,11 @@ START_TEST(selective_recompute_of_products_is_a_plan_of_its_own) {
   g_autoptr(PlannerResult) result = search(&request);
   ck_assert_int_eq(((PlanOutcome *)result->kept->pdata[0])->completed->recompute, RECOMPUTE_SELECTIVE);
 }
-END_TEST
 
 /* --- objectives and limits --- */
 
 /* More GPUs train faster and cost more: strong scaling never gains more than the GPUs it adds. */
-START_TEST(speed_takes_all_gpus_and_cost_the_fewest) {
+TEST(speed_takes_all_gpus_and_cost_the_fewest) {
   static const char given[] =
       "model=llama-3-8b cluster=dgx-h100 gpus=16,32,64 pp=1 global-batch=64 micro-batch=1 zero=1,3";
   g_autoptr(Space) space = space_of(given);
@@ -291,11 +287,10 @@ START_TEST(speed_takes_all_gpus_and_cost_the_fewest) {
   const PlanOutcome *best = efficient->kept->pdata[0];
   ck_assert_double_eq_tol(1 / best->score, best->mfu, 1e-9);
 }
-END_TEST
 
 /* Where 8 GPUs are interrupted every hour and 64 eight times as often. Step by step, 64 GPUs without recomputation are
  * a quarter cheaper than 8 with it, which is all that fits there; with what is done twice they are dearer. */
-START_TEST(cost_counts_what_failures_take) {
+TEST(cost_counts_what_failures_take) {
   g_autofree char *given =
       g_strdup_printf("model=llama-3-8b cluster=%s gpus=8,64 tp=1 pp=1 global-batch=128 seq-len=8192 micro-batch=1 "
                       "zero=1 recompute=none,full",
@@ -319,9 +314,8 @@ START_TEST(cost_counts_what_failures_take) {
   g_autoptr(PlannerResult) one = search(&request); /* the bound leaves out none that is better */
   ck_assert_int_eq(((PlanOutcome *)one->kept->pdata[0])->index, few->index);
 }
-END_TEST
 
-START_TEST(slower_plans_than_asked_for_are_late) {
+TEST(slower_plans_than_asked_for_are_late) {
   g_autoptr(Space) space = space_of_case(8);
   PlannerRequest request = request_of(space);
   g_autoptr(PlannerResult) any = search(&request);
@@ -338,12 +332,11 @@ START_TEST(slower_plans_than_asked_for_are_late) {
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
   ck_assert_msg(strstr(error->message, "deadline") != NULL, "%s", error->message);
 }
-END_TEST
 
 /* gpt2's 12 layers: chunks of 6 kinds go with pp 2, 3 or 4, so 7 pairs of schedule and chunks are left when 1f1b of
  * chunks counts as interleaved; ZeRO has 4 stages, recomputation 3, sequence parallelism 2, layouts 2: 336 for each pp.
  * Of 7 sequences dp 4 and dp 2 have no equal parts, of 8 GPUs there are no 3. */
-START_TEST(without_a_plan_the_most_frequent_reasons_are_told) {
+TEST(without_a_plan_the_most_frequent_reasons_are_told) {
   static const struct {
     const char *given, *expected;
   } hopeless[] = {
@@ -362,11 +355,10 @@ START_TEST(without_a_plan_the_most_frequent_reasons_are_told) {
     ck_assert_msg(g_str_has_suffix(error->message, hopeless[i].expected), "%s", error->message);
   }
 }
-END_TEST
 
 /* 13 billion parameters of 16 bytes on four GPUs of 43 GB, where the file says how fast hosts are. Who says where the
  * optimizer is to be has thought of it. */
-START_TEST(without_room_the_nodes_memory_is_named) {
+TEST(without_room_the_nodes_memory_is_named) {
   for (int asked = 0; asked < 2; asked++) {
     g_autofree char *given =
         g_strconcat("model=llama-2-13b cluster=a100-pcie gpus=4 global-batch=8 recompute=none micro-batch=4",
@@ -379,11 +371,10 @@ START_TEST(without_room_the_nodes_memory_is_named) {
     ck_assert_int_eq(strstr(error->message, "--offload-optimizer none,host tries") != NULL, !asked);
   }
 }
-END_TEST
 
 /* Llama-3.1-405B with all of its state on a node of 2,000 GB: 2 + 2 + 12 bytes of 405.9e9 parameters are 6,493.65 GB,
  * and GPUs have room. */
-START_TEST(what_a_nodes_memory_lacks_is_said) {
+TEST(what_a_nodes_memory_lacks_is_said) {
   static const char given[] =
       "model=llama-3.1-405b cluster=dgx-h100 gpus=8 global-batch=8 seq-len=2048 tp=1 pp=1 schedule=1f1b "
       "zero=3 recompute=full micro-batch=1 offload-optimizer=host offload-weights=host";
@@ -393,9 +384,8 @@ START_TEST(what_a_nodes_memory_lacks_is_said) {
   ck_assert_ptr_null(planner_search(&request, NULL, &error));
   ck_assert_ptr_nonnull(strstr(error->message, "1 do not fit in memory: the smallest needs at least 4493.65 GB more"));
 }
-END_TEST
 
-START_TEST(a_framework_is_given_only_plans_it_can_run) {
+TEST(a_framework_is_given_only_plans_it_can_run) {
   g_autoptr(Space) space = space_of_case(0);
   PlannerRequest request = request_of(space);
   request.framework = LAUNCH_DEEPSPEED;
@@ -410,11 +400,10 @@ START_TEST(a_framework_is_given_only_plans_it_can_run) {
     is_told |= g_str_has_prefix(g_array_index(result->reasons, Reason, i).text, "deepspeed: ");
   ck_assert(is_told);
 }
-END_TEST
 
 /* gpt2 has 12 layers: on 5 ranks neither 12 nor 14 of them are cut evenly, whole or in chunks. A V has two chunks all
  * the same; of one chunk it is no plan of its own. */
-START_TEST(a_schedule_that_needs_chunks_is_given_them) {
+TEST(a_schedule_that_needs_chunks_is_given_them) {
   static const char given[] =
       "model=gpt2 cluster=dgx-h100 gpus=5 global-batch=20 tp=1 pp=5 schedule=zb-v,1f1b "
       "pipeline-layout=auto seq-len=1024 micro-batch=1 sequence-parallel=off recompute=none zero=0";
@@ -431,14 +420,13 @@ START_TEST(a_schedule_that_needs_chunks_is_given_them) {
   for (guint i = 0; i < result->reasons->len; i++)
     ck_assert_ptr_null(strstr(g_array_index(result->reasons, Reason, i).text, "schedule zb-v has"));
 }
-END_TEST
 
 static void clear_fault(gpointer fault) {
   g_free(((LinkFault *)fault)->a);
 }
 
 /* Of a cluster with faults a prediction has a copy of its own, which knows what they leave; the outcome outlives it. */
-START_TEST(an_outcome_names_the_cluster_that_was_given) {
+TEST(an_outcome_names_the_cluster_that_was_given) {
   g_autoptr(Model) model = model_read("gpt2", NULL);
   g_autoptr(Cluster) cluster = cluster_read("selene", NULL);
   g_autoptr(Plan) plan = plan_new();
@@ -452,13 +440,12 @@ START_TEST(an_outcome_names_the_cluster_that_was_given) {
   ck_assert_ptr_nonnull(outcome);
   ck_assert_ptr_eq(outcome->cluster, cluster);
 }
-END_TEST
 
 /* --- memory --- */
 
 /* A plan that fills its GPU to some share fits a margin that is a little smaller, as a share or as bytes, and does not
  * fit one that is a little larger; then the search finds another, and its pruning is what trying everything does. */
-START_TEST(a_margin_leaves_out_plans_that_need_it) {
+TEST(a_margin_leaves_out_plans_that_need_it) {
   static const char *const margins[] = {"0", "0.6", "60 %", "60 GB"};
   gint64 n_too_large[G_N_ELEMENTS(margins)], last = -1;
   for (gsize i = 0; i < G_N_ELEMENTS(margins); i++) {
@@ -489,9 +476,8 @@ START_TEST(a_margin_leaves_out_plans_that_need_it) {
   ck_assert_int_lt(n_too_large[0], n_too_large[1]); /* the bound knows of it */
   ck_assert_int_eq(n_too_large[1], n_too_large[2]);
 }
-END_TEST
 
-START_TEST(a_margin_is_a_share_or_a_size) {
+TEST(a_margin_is_a_share_or_a_size) {
   static const struct {
     const char *text;
     double share, bytes;
@@ -511,25 +497,7 @@ START_TEST(a_margin_is_a_share_or_a_size) {
     ck_assert_msg(strstr(error->message, "expected a share") != NULL, "%s", error->message);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("planner");
-  tcase_set_timeout(tcase, 120);
-  tcase_add_test(tcase, the_search_keeps_what_trying_everything_would_keep);
-  tcase_add_test(tcase, simulate_sweep_and_plan_agree_on_drawn_spaces);
-  tcase_add_test(tcase, threads_change_nothing);
-  tcase_add_test(tcase, selective_recompute_of_products_is_a_plan_of_its_own);
-  tcase_add_test(tcase, speed_takes_all_gpus_and_cost_the_fewest);
-  tcase_add_test(tcase, cost_counts_what_failures_take);
-  tcase_add_test(tcase, slower_plans_than_asked_for_are_late);
-  tcase_add_test(tcase, without_a_plan_the_most_frequent_reasons_are_told);
-  tcase_add_test(tcase, without_room_the_nodes_memory_is_named);
-  tcase_add_test(tcase, what_a_nodes_memory_lacks_is_said);
-  tcase_add_test(tcase, a_framework_is_given_only_plans_it_can_run);
-  tcase_add_test(tcase, a_schedule_that_needs_chunks_is_given_them);
-  tcase_add_test(tcase, an_outcome_names_the_cluster_that_was_given);
-  tcase_add_test(tcase, a_margin_leaves_out_plans_that_need_it);
-  tcase_add_test(tcase, a_margin_is_a_share_or_a_size);
-  return run_case("planner", tcase);
+  return run_tests();
 }

@@ -14,7 +14,7 @@ static JsonObject *member(JsonObject *object, const char *name) {
   return json_object_get_object_member(object, name);
 }
 
-START_TEST(the_json_object_has_what_the_text_has) {
+TEST(the_json_object_has_what_the_text_has) {
   g_autoptr(Space) space = NULL;
   PlannerRequest request;
   g_autoptr(PlannerResult) result = search_one_plan(&space, &request);
@@ -44,7 +44,6 @@ START_TEST(the_json_object_has_what_the_text_has) {
   ck_assert_double_eq(json_object_get_double_member(member(object, "training"), "gpu_hours"), cost.gpu_hours);
   ck_assert_int_eq(json_object_get_int_member(member(object, "search"), "configurations"), 1);
 }
-END_TEST
 
 /* What is shown of the best plans can be typed again: the same steps come out. */
 static void assert_typed_again(const char *given) {
@@ -71,7 +70,7 @@ static void assert_typed_again(const char *given) {
   }
 }
 
-START_TEST(the_options_shown_give_the_step_shown) {
+TEST(the_options_shown_give_the_step_shown) {
   static const char given[] =
       "model=llama-3-8b cluster=selene gpus=16 global-batch=16 seq-len=1024 precision=fp16 "
       "recipe=megatron framework=megatron-deepspeed order=tp-cp-ep-pp-dp prefetch=2 bucket=1000000 "
@@ -86,16 +85,14 @@ START_TEST(the_options_shown_give_the_step_shown) {
       "micro-batch=1";
   assert_typed_again(left_to_auto);
 }
-END_TEST
 
 /* Interleaved has two chunks where none are said, which this layout of four stages would not fit. */
-START_TEST(one_chunk_of_interleaved_is_shown) {
+TEST(one_chunk_of_interleaved_is_shown) {
   static const char one_chunk[] =
       "model=llama-3-8b cluster=selene gpus=8 global-batch=32 seq-len=1024 schedule=interleaved "
       "chunks=1 pipeline-layout=auto,balanced pp=4 tp=1 zero=1 micro-batch=1";
   assert_typed_again(one_chunk);
 }
-END_TEST
 
 /* --- what is open --- */
 
@@ -110,7 +107,7 @@ static gboolean holds(const Space *space, const char *name, const char *expected
 }
 
 /* The same space, its names spelled otherwise, leaves out the same. */
-START_TEST(spelling_changes_nothing) {
+TEST(spelling_changes_nothing) {
   gint64 n_same[2], n_impossible[2], n_configurations[2];
   for (int other = 0; other < 2; other++) {
     g_autofree char *given = g_strdup_printf(
@@ -130,11 +127,10 @@ START_TEST(spelling_changes_nothing) {
   ck_assert_int_eq(n_same[1], n_same[0]);
   ck_assert_int_eq(n_impossible[1], n_impossible[0]);
 }
-END_TEST
 
 /* gpt2 is the faster by far, and has LayerNorms, of which --norm-kernel plain says nothing: what simulate refuses is no
  * plan. */
-START_TEST(models_that_options_say_nothing_of_are_impossible) {
+TEST(models_that_options_say_nothing_of_are_impossible) {
   static const char given[] =
       "model=gpt2,llama-3-8b cluster=dgx-h100 gpus=8 tp=1 pp=1 global-batch=8 micro-batch=1 zero=3 "
       "recompute=full norm-kernel=plain seq-len=1024";
@@ -146,12 +142,11 @@ START_TEST(models_that_options_say_nothing_of_are_impossible) {
   ck_assert_int_gt(result->n_impossible, 0);
   ck_assert_ptr_nonnull(strstr(options, "--norm-kernel plain"));
 }
-END_TEST
 
 /* 32 layers, 32 heads, 8 key-value heads; 12 GPUs are no whole nodes, on which the lists do not depend. tp: 1, 2, 4
  * divide 12 and the heads, 3 does not divide the heads. pp: all that divide 12. chunks v with p·v | 32 or 34 for p in
  * 2, 3, 4, 6, 12: of 32 with p = 2: 1 2 4 8 16, of 34 with p = 2: 17. */
-START_TEST(open_lists_follow_from_model_and_cluster) {
+TEST(open_lists_follow_from_model_and_cluster) {
   static const char given[] = "model=llama-3-8b cluster=dgx-h100 gpus=12 global-batch=12";
   g_autoptr(Space) space = space_of(given);
   ck_assert(holds(space, "tp", "1,2,4"));
@@ -164,9 +159,8 @@ START_TEST(open_lists_follow_from_model_and_cluster) {
   ck_assert(holds(of_experts, "expert-tp", "0,1"));
   ck_assert(holds(of_experts, "ep", "1,2,4,8"));
 }
-END_TEST
 
-START_TEST(what_must_be_given_is_asked_for) {
+TEST(what_must_be_given_is_asked_for) {
   static const struct {
     const char *given, *missing;
   } incomplete[] = {{"model=gpt2\ncluster=selene\ngpus=8", "--global-batch"},
@@ -181,27 +175,15 @@ START_TEST(what_must_be_given_is_asked_for) {
     ck_assert_msg(strstr(error->message, incomplete[i].missing) != NULL, "%s", error->message);
   }
 }
-END_TEST
 
 /* 86.4e9 tokens at 1e6 a second: 86,400 s, a day; on 10 GPUs 240 GPU-hours, at 2 $ an hour 480 $, at 700 W 168 kWh. */
-START_TEST(cost_is_time_times_gpus_times_price) {
+TEST(cost_is_time_times_gpus_times_price) {
   TrainingCost cost = training_cost_of(86.4e9, 1e6, 10, 2, 700, NULL);
   ck_assert(fabs(cost.days - 1) < 1e-12 && fabs(cost.gpu_hours - 240) < 1e-9);
   ck_assert_double_eq_tol(cost.dollars, 480, 1e-9);
   ck_assert_double_eq_tol(cost.gpu_energy_Wh, 168e3, 1e-6);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("planner report");
-  tcase_set_timeout(tcase, 120);
-  tcase_add_test(tcase, the_json_object_has_what_the_text_has);
-  tcase_add_test(tcase, the_options_shown_give_the_step_shown);
-  tcase_add_test(tcase, one_chunk_of_interleaved_is_shown);
-  tcase_add_test(tcase, spelling_changes_nothing);
-  tcase_add_test(tcase, models_that_options_say_nothing_of_are_impossible);
-  tcase_add_test(tcase, open_lists_follow_from_model_and_cluster);
-  tcase_add_test(tcase, what_must_be_given_is_asked_for);
-  tcase_add_test(tcase, cost_is_time_times_gpus_times_price);
-  return run_case("planner report", tcase);
+  return run_tests();
 }

@@ -65,7 +65,7 @@ static double mean_error(const GArray *rows, const char *source, const char *op,
   return sum / n;
 }
 
-START_TEST(published_times_are_met_where_they_were) {
+TEST(published_times_are_met_where_they_were) {
   static const struct {
     const char *source, *op;
     double least_bytes, most_error;
@@ -83,10 +83,7 @@ START_TEST(published_times_are_met_where_they_were) {
     ck_assert_msg(found <= cases[i].most_error, "%s %s: mean error %.3f", cases[i].source, cases[i].op, found);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("published collectives");
-  tcase_add_test(tcase, published_times_are_met_where_they_were);
-  return run_case("published_collectives", tcase);
+  return run_tests();
 }

@@ -6,7 +6,7 @@
 /* Megatron-LM's plans for 530B and a trillion parameters on A100 (arXiv 2104.04473, tables 1 and 2), among all plans
  * its runtime of 2021 could have run. Whoever chose them tried them; a planner that finds them much slower than
  * another, or does not find them, is wrong about one of the two. */
-START_TEST(published_plans_are_the_best_or_nearly) {
+TEST(published_plans_are_the_best_or_nearly) {
   static const struct {
     const char *model, *gpus, *batch;
     int tp, pp;
@@ -32,11 +32,7 @@ START_TEST(published_plans_are_the_best_or_nearly) {
                   published[i].gpus);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("published plans");
-  tcase_set_timeout(tcase, 120);
-  tcase_add_test(tcase, published_plans_are_the_best_or_nearly);
-  return run_case("published plans", tcase);
+  return run_tests();
 }

@@ -13,7 +13,7 @@ static gint64 row_parameters(const char *text) {
 }
 
 /* The same sizes as the shipped config make the same model, biases and norms included. */
-START_TEST(a_row_makes_the_model_of_its_config) {
+TEST(a_row_makes_the_model_of_its_config) {
   g_autoptr(Model) llama = model_read("llama-3-8b", NULL);
   g_autoptr(Model) gpt = model_read("gpt2", NULL);
   ck_assert(llama != NULL && gpt != NULL);
@@ -21,9 +21,8 @@ START_TEST(a_row_makes_the_model_of_its_config) {
                    model_parameters(llama));
   ck_assert_int_eq(row_parameters("12,768,12,12,3072,50257,0,1,learned,1024,nemo,selene,1\n"), model_parameters(gpt));
 }
-END_TEST
 
-START_TEST(dropout_is_trained_with_as_gpt2_is_but_not_by_llm_foundry) {
+TEST(dropout_is_trained_with_as_gpt2_is_but_not_by_llm_foundry) {
   g_autoptr(MeasuredRows) rows = rows_of(HEAD "2,64,4,,,,0,1,learned,32,megatron-lm,selene,1\n"
                                               "2,64,4,,,,0,1,learned,32,pytorch-fsdp,selene,1\n"
                                               "2,64,4,,,,1,0,rotary,32,megatron-lm,selene,1\n"
@@ -42,13 +41,12 @@ START_TEST(dropout_is_trained_with_as_gpt2_is_but_not_by_llm_foundry) {
     ck_assert_int_eq(model->norm, expected[i].norm);
   }
 }
-END_TEST
 
 #define CORE "layers,hidden,heads,cluster,step_time_s\n"
 
 /* 7,168 hidden and 128 heads are DeepSeek-V3's: 4 of its 61 layers, of which one in place of three is dense. Another
  * name, or other sizes, and the columns say what there is. */
-START_TEST(experts_are_those_of_the_named_model_or_of_the_columns) {
+TEST(experts_are_those_of_the_named_model_or_of_the_columns) {
   g_autoptr(MeasuredRows) rows =
       rows_of("model_name,experts,experts_per_token,moe_ffn_hidden,ffn_hidden," CORE
               "DEEPSEEK_V3,,,,18432,4,7168,128,selene,1\nDeepSeek-V3,64,6,512,18432,4,7168,128,selene,1\n"
@@ -59,10 +57,9 @@ START_TEST(experts_are_those_of_the_named_model_or_of_the_columns) {
   ck_assert(of_columns->experts.n == 64 && of_columns->experts.per_token == 6 && of_columns->experts.ffn_hidden == 512);
   ck_assert(of_columns->latent.kv_rank == 0 && model_dense_layers(of_columns, 0, 4) == 0 && !model_has_experts(dense));
 }
-END_TEST
 
 /* Nemotron-8B has 32 layers and 256,000 words: 51,200 are a default; of 24 layers it is another model. */
-START_TEST(a_vocabulary_far_from_the_named_models_is_a_default) {
+TEST(a_vocabulary_far_from_the_named_models_is_a_default) {
   g_autoptr(MeasuredRows) rows =
       rows_of("model_name,vocab," CORE "Nemotron-8B,51200,32,4096,32,selene,1\n"
               "nemotron-8b,256512,32,4096,32,selene,1\nNemotron-8B,51200,24,4096,32,selene,1\n");
@@ -70,11 +67,10 @@ START_TEST(a_vocabulary_far_from_the_named_models_is_a_default) {
     ck_assert_int_eq(nth_row(rows, i)->model->vocab, i == 0 ? 256000 : i == 1 ? 256512 : 51200);
   ck_assert(nth_row(rows, 0)->unused_vocab == 51200 && nth_row(rows, 1)->unused_vocab == 0);
 }
-END_TEST
 
 /* Pythia's attention and MLP run side by side, Qwen3-32B has heads of 128 where 5,120 hidden and 64 heads would make
  * 80, and norms of q and k; without the name, or with other sizes, neither is so. */
-START_TEST(what_no_column_says_is_as_in_the_named_model) {
+TEST(what_no_column_says_is_as_in_the_named_model) {
   g_autoptr(MeasuredRows) rows = rows_of("model_name," CORE "pythia-12b,36,5120,40,selene,1\n,36,5120,40,selene,1\n"
                                          "Qwen3-32B,12,5120,64,selene,1\nQwen3-32B,12,4096,64,selene,1\n");
   const Model *pythia = nth_row(rows, 0)->model, *nameless = nth_row(rows, 1)->model;
@@ -84,14 +80,7 @@ START_TEST(what_no_column_says_is_as_in_the_named_model) {
   ck_assert(qwen->head_dim == 128 && qwen->n_layers == 12 && qwen->qk_norms == QK_NORMS_HEADS);
   ck_assert(other->head_dim == 64 && other->qk_norms == QK_NORMS_NONE);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("row_model");
-  tcase_add_test(cases, a_row_makes_the_model_of_its_config);
-  tcase_add_test(cases, dropout_is_trained_with_as_gpt2_is_but_not_by_llm_foundry);
-  tcase_add_test(cases, experts_are_those_of_the_named_model_or_of_the_columns);
-  tcase_add_test(cases, a_vocabulary_far_from_the_named_models_is_a_default);
-  tcase_add_test(cases, what_no_column_says_is_as_in_the_named_model);
-  return run_case("row_model", cases);
+  return run_tests();
 }

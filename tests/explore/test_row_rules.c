@@ -4,7 +4,7 @@
 #include "run_suite.h"
 
 /* In fp8 it is the first of two rules that holds. */
-START_TEST(the_format_may_tell_more) {
+TEST(the_format_may_tell_more) {
   g_autoptr(MeasuredRows) rows =
       rows_of("framework,kv_heads,gated,vocab,precision,cluster,layers,hidden,heads,step_time_s\n"
               "pytorch-fsdp,2,1,128256,fp8,dgx-h100,2,64,4,1\n"
@@ -12,10 +12,9 @@ START_TEST(the_format_may_tell_more) {
   ck_assert_str_eq(nth_row(rows, 0)->plan->framework, "torchtitan-compile");
   ck_assert_str_eq(nth_row(rows, 1)->plan->framework, "torchtitan");
 }
-END_TEST
 
 /* DeepSpeed's pipelines in bf16 have an optimizer of their own; a gate stands for years in which that was asked for. */
-START_TEST(the_format_tells_of_an_optimizer) {
+TEST(the_format_tells_of_an_optimizer) {
   g_autoptr(MeasuredRows) rows = rows_of("framework,gated,vocab,precision,cluster,layers,hidden,heads,step_time_s\n"
                                          "megatron-deepspeed,0,51200,bf16,selene,2,64,4,1\n"
                                          "megatron-deepspeed,0,51200,fp16,selene,2,64,4,1\n"
@@ -24,12 +23,11 @@ START_TEST(the_format_tells_of_an_optimizer) {
   ck_assert_str_eq(nth_row(rows, 1)->plan->framework, "megatron-deepspeed-gpt");
   ck_assert_str_eq(nth_row(rows, 2)->plan->framework, "megatron-deepspeed");
 }
-END_TEST
 
 /* A name alone is read with the release of the model's time, on GPUs that there were then; models with experts and, of
  * 128,256 words, with fewer key-value heads are not Llama 2's. A name that is a release's own, and a framework that no
  * rule names stay. torchtitan's notes may list what was compiled. */
-START_TEST(a_model_tells_the_release_of_a_published_run) {
+TEST(a_model_tells_the_release_of_a_published_run) {
   static const struct {
     const char *framework, *kv_heads, *gated, *vocab, *experts, *cluster, *notes, *expected;
   } cases[] = {
@@ -67,10 +65,9 @@ START_TEST(a_model_tells_the_release_of_a_published_run) {
     ck_assert_msg(g_strcmp0(nth_row(rows, (guint)i)->plan->framework, cases[i].expected) == 0,
                   "%" G_GSIZE_FORMAT ": %s", i, nth_row(rows, (guint)i)->plan->framework);
 }
-END_TEST
 
 /* Without the rules of names these stand for their files; read_as does in any case. */
-START_TEST(names_may_be_taken_as_they_are) {
+TEST(names_may_be_taken_as_they_are) {
   static const char text[] = "framework,read_as,kv_heads,gated,vocab,cluster,notes,layers,hidden,heads,step_time_s\n"
                              "Megatron-LM,,4,1,32000,selene,,2,64,4,1\n"
                              "torchtitan,,2,1,128256,dgx-h100,technique=torch.compile,2,64,4,1\n"
@@ -91,13 +88,12 @@ START_TEST(names_may_be_taken_as_they_are) {
     ck_assert(!nth_row(rows, 2)->is_by_rule);
   }
 }
-END_TEST
 
 #define COLUMNS "framework,notes,layers,hidden,heads,cluster,step_time_s\n"
 
 /* A name alone is compiled, as published runs of it are; with a list of techniques that has nothing of it, it is not.
  * Two names that nothing describes are predicted alike. */
-START_TEST(runs_of_other_files_are_other_runs) {
+TEST(runs_of_other_files_are_other_runs) {
   for (int order = 0; order <= 1; order++) {
     g_autoptr(MeasuredRows) rows =
         rows_of(order == 0 ? COLUMNS "torchtitan,,2,64,4,selene,1\n"
@@ -118,14 +114,7 @@ START_TEST(runs_of_other_files_are_other_runs) {
     ck_assert_str_eq(mine, yours);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("row_rules");
-  tcase_add_test(cases, the_format_tells_of_an_optimizer);
-  tcase_add_test(cases, a_model_tells_the_release_of_a_published_run);
-  tcase_add_test(cases, the_format_may_tell_more);
-  tcase_add_test(cases, names_may_be_taken_as_they_are);
-  tcase_add_test(cases, runs_of_other_files_are_other_runs);
-  return run_case("row_rules", cases);
+  return run_tests();
 }

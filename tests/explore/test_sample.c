@@ -4,7 +4,7 @@
 #include "run_suite.h"
 #include "sweep_setup.h"
 
-START_TEST(a_shuffle_has_every_number_once) {
+TEST(a_shuffle_has_every_number_once) {
   const gint64 sizes[] = {1, 2, 3, 4, 5, 16, 17, 1000, 4097};
   for (gsize i = 0; i < G_N_ELEMENTS(sizes); i++) {
     const Shuffle shuffle = shuffle_of(sizes[i], 7);
@@ -17,9 +17,8 @@ START_TEST(a_shuffle_has_every_number_once) {
     ck_assert_int_eq(n_wrong, 0);
   }
 }
-END_TEST
 
-START_TEST(a_sample_spreads_over_a_space_of_any_size_and_follows_its_seed) {
+TEST(a_sample_spreads_over_a_space_of_any_size_and_follows_its_seed) {
   /* 4,096 numbers below 2^62 in 16 equal parts: 256 expected in each, 16 the standard deviation; 6 of them allowed */
   const gint64 n = G_GINT64_CONSTANT(1) << 62;
   const Shuffle shuffle = shuffle_of(n, 1), same = shuffle_of(n, 1), other = shuffle_of(n, 2);
@@ -35,11 +34,7 @@ START_TEST(a_sample_spreads_over_a_space_of_any_size_and_follows_its_seed) {
   ck_assert_int_eq(n_same, 4096);
   ck_assert_int_le(n_other, 1);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("sample");
-  tcase_add_test(cases, a_shuffle_has_every_number_once);
-  tcase_add_test(cases, a_sample_spreads_over_a_space_of_any_size_and_follows_its_seed);
-  return run_case("sample", cases);
+  return run_tests();
 }

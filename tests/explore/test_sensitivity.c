@@ -15,7 +15,7 @@ static const Variant *find_step(const GArray *steps, const char *option, const c
   return NULL;
 }
 
-START_TEST(each_step_changes_one_option_and_what_must_follow) {
+TEST(each_step_changes_one_option_and_what_must_follow) {
   g_autoptr(Space) space = NULL;
   PlannerRequest request;
   g_autoptr(PlannerResult) result = search_one_plan(&space, &request);
@@ -53,11 +53,10 @@ START_TEST(each_step_changes_one_option_and_what_must_follow) {
   ck_assert_ptr_null(find_step(steps, "--micro-batch", "0"));
   ck_assert_ptr_null(find_step(steps, "--recompute", "full")); /* two steps away */
 }
-END_TEST
 
 /* megatron-core computes on while a stage of several chunks sends. One chunk alone would not; but then two options
  * would change at once. */
-START_TEST(what_a_framework_decided_stays_through_a_step) {
+TEST(what_a_framework_decided_stays_through_a_step) {
   static const char given[] = "model=llama-3-8b cluster=dgx-h100 gpus=16 framework=megatron-core tp=2 pp=4 chunks=2 "
                               "micro-batch=1 global-batch=32 seq-len=2048 zero=1 recompute=none sequence-parallel=on "
                               "schedule=interleaved";
@@ -72,10 +71,9 @@ START_TEST(what_a_framework_decided_stays_through_a_step) {
   ck_assert_int_eq(one_chunk->outcome->completed->overlap_p2p, TRUE);
   ck_assert_int_eq(off->outcome->completed->overlap_p2p, FALSE);
 }
-END_TEST
 
 /* 16 GPUs: interleaved takes two chunks, and with one pipeline of 8 each of the 2 of dp gets one sequence. */
-START_TEST(what_was_left_open_is_stepped_from_what_it_came_to) {
+TEST(what_was_left_open_is_stepped_from_what_it_came_to) {
   g_autoptr(Model) model = model_read("llama-3-8b", NULL);
   g_autoptr(Cluster) cluster = cluster_read("dgx-h100", NULL);
   g_autoptr(Plan) plan = plan_with("pp=8 dp=2");
@@ -103,10 +101,9 @@ START_TEST(what_was_left_open_is_stepped_from_what_it_came_to) {
   ck_assert_int_eq(shorter->outcome->completed->dp, 4);
   plan_outcome_free(outcome);
 }
-END_TEST
 
 /* tp 32 of 32 GPUs and 32 heads: 64 is too many for either. */
-START_TEST(an_impossible_step_says_why) {
+TEST(an_impossible_step_says_why) {
   static const char given[] =
       "model=llama-3-8b cluster=dgx-h100 gpus=32 tp=32 pp=1 global-batch=32 micro-batch=1 zero=1";
   g_autoptr(Space) space = space_of(given);
@@ -118,10 +115,9 @@ START_TEST(an_impossible_step_says_why) {
   ck_assert_ptr_null(step->outcome);
   ck_assert_msg(strstr(step->problem->message, "tp 64") != NULL, "%s", step->problem->message);
 }
-END_TEST
 
 /* Experts step too, over twice and half the ranks; beside tp they want sequence parallelism, which follows. */
-START_TEST(experts_step_and_tp_beside_them_is_possible) {
+TEST(experts_step_and_tp_beside_them_is_possible) {
   static const char given[] =
       "model=mixtral-8x7b cluster=dgx-h100 gpus=16 tp=1 pp=1 ep=4 zero=3 global-batch=16 micro-batch=1 "
       "seq-len=2048";
@@ -137,10 +133,9 @@ START_TEST(experts_step_and_tp_beside_them_is_possible) {
     ck_assert_int_eq(step->outcome->completed->sequence_parallel != 0, step->outcome->completed->tp > 1);
   }
 }
-END_TEST
 
 /* 8 experts in whole and cut in two: both are tried where --expert-tp is left open, and are one step apart. */
-START_TEST(experts_are_left_whole_beside_tp_too) {
+TEST(experts_are_left_whole_beside_tp_too) {
   static const char given[] =
       "model=mixtral-8x7b cluster=dgx-h100 gpus=16 tp=1,2 pp=2 ep=4 chunks=1 pipeline-layout=auto "
       "schedule=1f1b zero=1 recompute=full global-batch=16 micro-batch=1 seq-len=2048";
@@ -169,10 +164,9 @@ START_TEST(experts_are_left_whole_beside_tp_too) {
   ck_assert_int_eq(plan_expert_tp(cut->outcome->completed), 2);
   ck_assert_double_ne(cut->outcome->step_time_s, whole->step_time_s);
 }
-END_TEST
 
 /* A step is what the same options would be: without rounds of a forward and a backward nothing takes turns. */
-START_TEST(a_step_that_simulate_refuses_is_impossible) {
+TEST(a_step_that_simulate_refuses_is_impossible) {
   static const char given[] =
       "model=olmoe-1b-7b cluster=selene gpus=16 tp=1 pp=1 ep=4 overlap-experts=on schedule=1f1b zero=1 "
       "recompute=none global-batch=32 micro-batch=1 seq-len=1024";
@@ -186,17 +180,7 @@ START_TEST(a_step_that_simulate_refuses_is_impossible) {
   const Variant *sharded = find_step(steps, "--zero", "2");
   ck_assert(sharded != NULL && sharded->outcome != NULL);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("sensitivity");
-  tcase_set_timeout(tcase, 120);
-  tcase_add_test(tcase, each_step_changes_one_option_and_what_must_follow);
-  tcase_add_test(tcase, what_a_framework_decided_stays_through_a_step);
-  tcase_add_test(tcase, what_was_left_open_is_stepped_from_what_it_came_to);
-  tcase_add_test(tcase, an_impossible_step_says_why);
-  tcase_add_test(tcase, experts_step_and_tp_beside_them_is_possible);
-  tcase_add_test(tcase, experts_are_left_whole_beside_tp_too);
-  tcase_add_test(tcase, a_step_that_simulate_refuses_is_impossible);
-  return run_case("sensitivity", tcase);
+  return run_tests();
 }

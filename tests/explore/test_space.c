@@ -37,7 +37,7 @@ static void check_text(const Given *given, const char *expected) {
   ck_assert_str_eq(text, whole);
 }
 
-START_TEST(ranges_are_written_out) {
+TEST(ranges_are_written_out) {
   check_text((Given[]){{"tp", "1..4"}, {NULL}}, "tp=1,2,3,4\n");
   check_text((Given[]){{"tp", "1..16*2"}, {NULL}}, "tp=1,2,4,8,16\n");
   check_text((Given[]){{"tp", "1..15*2"}, {NULL}}, "tp=1,2,4,8\n");
@@ -50,12 +50,10 @@ START_TEST(ranges_are_written_out) {
   /* the next power would not fit int64 */
   check_text((Given[]){{"seed", "1..4503599627370496*67108864"}, {NULL}}, "seed=1,67108864,4503599627370496\n");
 }
-END_TEST
 
-START_TEST(axes_stand_in_the_order_of_help_whatever_order_they_came_in) {
+TEST(axes_stand_in_the_order_of_help_whatever_order_they_came_in) {
   check_text((Given[]){{"zero", "1"}, {"pp", "2"}, {"tp", "4"}, {NULL}}, "tp=4\npp=2\nzero=1\n");
 }
-END_TEST
 
 static const char *value_of(const Space *space, const char *name, gint64 index) {
   for (int axis = 0; axis < space_n_axes(space); axis++)
@@ -64,7 +62,7 @@ static const char *value_of(const Space *space, const char *name, gint64 index) 
   return NULL;
 }
 
-START_TEST(an_index_is_written_in_mixed_radix_and_the_last_axis_turns_fastest) {
+TEST(an_index_is_written_in_mixed_radix_and_the_last_axis_turns_fastest) {
   g_autoptr(Space) space =
       finished((Given[]){{"tp", "1,2,4"}, {"pp", "1..3"}, {"schedule", "1f1b,gpipe"}, {"zero", "1"}, {NULL}});
   ck_assert_int_eq(space_count(space), 3 * 3 * 2);
@@ -85,9 +83,8 @@ START_TEST(an_index_is_written_in_mixed_radix_and_the_last_axis_turns_fastest) {
   }
   ck_assert_int_eq(n_wrong, 0);
 }
-END_TEST
 
-START_TEST(a_configuration_keeps_nothing_of_the_one_read_before) {
+TEST(a_configuration_keeps_nothing_of_the_one_read_before) {
   g_autoptr(Space) space = finished((Given[]){{"schedule", "auto,1f1b"}, {"memory-cap", "10GB"}, {NULL}});
   g_autoptr(SpaceReader) reader = space_reader_new(space);
   SpacePoint point;
@@ -98,9 +95,8 @@ START_TEST(a_configuration_keeps_nothing_of_the_one_read_before) {
   ck_assert_ptr_nonnull(strstr(error->message, "--memory-cap limits the order that --schedule auto makes"));
   ck_assert(space_reader_read(reader, 0, &point, NULL));
 }
-END_TEST
 
-START_TEST(models_and_clusters_are_axes_too) {
+TEST(models_and_clusters_are_axes_too) {
   g_autoptr(Space) space =
       finished((Given[]){{"model", "gpt2,llama-3-8b"}, {"cluster", "selene,dgx-h100"}, {"tp", "1,2"}, {NULL}});
   ck_assert_int_eq(space_count(space), 8);
@@ -110,16 +106,14 @@ START_TEST(models_and_clusters_are_axes_too) {
   ck_assert_str_eq(point.cluster->name, "dgx-h100");
   ck_assert(point.model == space_model(space, 1) && point.plan->tp == 1);
 }
-END_TEST
 
-START_TEST(a_space_larger_than_int64_is_counted_as_its_largest) {
+TEST(a_space_larger_than_int64_is_counted_as_its_largest) {
   g_autoptr(Space) space = finished((Given[]){
       {"tp", "1..65536"}, {"pp", "1..65536"}, {"dp", "1..65536"}, {"micro-batch", "1..65536"}, {NULL}}); /* 2^64 */
   ck_assert_int_eq(space_count(space), G_MAXINT64);
 }
-END_TEST
 
-START_TEST(equal_spaces_have_equal_texts_and_come_back_from_them) {
+TEST(equal_spaces_have_equal_texts_and_come_back_from_them) {
   g_autoptr(Space) space = finished((Given[]){{"tp", "1..4*2"}, {"schedule", "1f1b,zb-v"}, {NULL}});
   g_autofree char *text = space_text(space);
   g_autoptr(Space) again = space_new();
@@ -131,7 +125,6 @@ START_TEST(equal_spaces_have_equal_texts_and_come_back_from_them) {
   ck_assert_str_eq(text, text_again);
   ck_assert(!space_set_text(again, "tp\n", NULL));
 }
-END_TEST
 
 /* The space of a file and of options typed beside it, as text; or the message of what is wrong with it. */
 static char *read_file(const char *yaml, const Given *typed) {
@@ -145,7 +138,7 @@ static char *read_file(const char *yaml, const Given *typed) {
   return ok ? space_text(space) : g_strdup(error->message);
 }
 
-START_TEST(a_file_has_the_same_keys_lists_and_ranges) {
+TEST(a_file_has_the_same_keys_lists_and_ranges) {
   g_autofree char *text = read_file("model: gpt2\ncluster: selene\ntp: [1, 2..4]\npp: 1..4*2\nschedule: 1f1b,gpipe\n",
                                     (Given[]){{"pp", "7"}, {NULL}}); /* typed options go before the file's */
   ck_assert_str_eq(text, "model=gpt2\ncluster=selene\ntp=1,2,3,4\npp=7\nschedule=1f1b,gpipe\n");
@@ -156,14 +149,13 @@ START_TEST(a_file_has_the_same_keys_lists_and_ranges) {
   ck_assert_str_eq(columns, "model=gpt2\ncluster=selene\nglobal-batch=64\nsequence-parallel=on,off\n"
                             "overlap-experts=on\noverlap-grad=off\n");
 }
-END_TEST
 
 static void check_file_refused(const char *yaml, const char *part) {
   g_autofree char *message = read_file(yaml, (Given[]){{"model", "gpt2"}, {"cluster", "selene"}, {NULL}});
   ck_assert_msg(strstr(message, part) != NULL, "\"%s\" not in \"%s\"", part, message);
 }
 
-START_TEST(mistakes_in_a_file_name_their_line) {
+TEST(mistakes_in_a_file_name_their_line) {
   check_file_refused("tp: 1\npq: 2\n", ".yaml:2: unknown key \"pq\"");
   check_file_refused("tp: 1\nschedule: [1f1b, 1f2b]\n", ".yaml:2: unknown schedule \"1f2b\"");
   check_file_refused("tp: 1\ntp: 2\n", "found twice");
@@ -172,9 +164,8 @@ START_TEST(mistakes_in_a_file_name_their_line) {
   check_file_refused("tp:\n", ".yaml:1: tp: found nothing");
   check_file_refused("tp: [1, true]\n", ".yaml:1: --tp: found \"true\""); /* no switch: as it was written */
 }
-END_TEST
 
-START_TEST(slow_ranks_are_those_of_every_configuration) {
+TEST(slow_ranks_are_those_of_every_configuration) {
   g_autoptr(Space) space = space_with((Given[]){{"gpus", "8"}, {"tp", "1,2"}, {NULL}});
   g_autoptr(Parser) parser = parser_new(NULL, NULL, NULL);
   space_add_slow_ranks(space, parser);
@@ -190,7 +181,6 @@ START_TEST(slow_ranks_are_those_of_every_configuration) {
     ck_assert(last->rank == 1 && last->factor == 2);
   }
 }
-END_TEST
 
 static void check_refused(const char *name, const char *text, const char *part) {
   g_autoptr(Space) space = space_with((Given[]){{name, text}, {NULL}});
@@ -200,7 +190,7 @@ static void check_refused(const char *name, const char *text, const char *part) 
   ck_assert_msg(strstr(error->message, part) != NULL, "\"%s\" not in \"%s\"", part, error->message);
 }
 
-START_TEST(a_value_that_makes_no_sense_by_itself_is_refused) {
+TEST(a_value_that_makes_no_sense_by_itself_is_refused) {
   check_refused("tp", "", "--tp: found nothing");
   check_refused("tp", "1,,2", "--tp: found nothing between commas");
   check_refused("tp", "1,2,1", "--tp: 1 stands twice");
@@ -225,9 +215,8 @@ START_TEST(a_value_that_makes_no_sense_by_itself_is_refused) {
   check_refused("model", "gpt2,gpt-none", "gpt-none");
   check_refused("cluster", "selene,atlantis", "atlantis");
 }
-END_TEST
 
-START_TEST(a_layout_in_letters_is_one_value_with_its_commas) {
+TEST(a_layout_in_letters_is_one_value_with_its_commas) {
   const Given given[] = {{"pipeline-layout", "auto, Et*2|(t*2|)*1,t*2,L,3+3+0,EttL"}, {"mtp-layers", "0"}, {NULL}};
   g_autoptr(Space) space = finished(given);
   ck_assert_int_eq(space_count(space), 4);
@@ -237,10 +226,9 @@ START_TEST(a_layout_in_letters_is_one_value_with_its_commas) {
   ck_assert_ptr_nonnull(strstr(text, "pipeline-layout=auto,Et*2|(t*2|)*1,t*2,L,3+3+0,EttL\n"));
   check_refused("pipeline-layout", "Et|t,auto", "found \"Et|t,auto\"");
 }
-END_TEST
 
 /* Heads that predict further are said twice: a value of the one may go with one of the other. */
-START_TEST(letters_go_with_as_many_heads_as_they_name) {
+TEST(letters_go_with_as_many_heads_as_they_name) {
   g_autoptr(Space) space = finished((Given[]){{"pipeline-layout", "EtmL,EtL"}, {"mtp-layers", "0,1"}, {NULL}});
   g_autoptr(SpaceReader) reader = space_reader_new(space);
   int n_possible = 0;
@@ -254,9 +242,8 @@ START_TEST(letters_go_with_as_many_heads_as_they_name) {
   }
   ck_assert_int_eq(n_possible, 2);
 }
-END_TEST
 
-START_TEST(unknown_options_and_missing_files_are_refused) {
+TEST(unknown_options_and_missing_files_are_refused) {
   g_autoptr(Space) space = space_new();
   g_autoptr(GError) error = NULL;
   ck_assert(!space_set(space, "scheduel", "1f1b", &error));
@@ -269,23 +256,7 @@ START_TEST(unknown_options_and_missing_files_are_refused) {
   ck_assert(space_set(without, "model", "gpt2", NULL) && !space_finish(without, &error));
   ck_assert_ptr_nonnull(strstr(error->message, "--cluster is missing"));
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("space");
-  tcase_add_test(cases, ranges_are_written_out);
-  tcase_add_test(cases, axes_stand_in_the_order_of_help_whatever_order_they_came_in);
-  tcase_add_test(cases, an_index_is_written_in_mixed_radix_and_the_last_axis_turns_fastest);
-  tcase_add_test(cases, a_configuration_keeps_nothing_of_the_one_read_before);
-  tcase_add_test(cases, models_and_clusters_are_axes_too);
-  tcase_add_test(cases, a_space_larger_than_int64_is_counted_as_its_largest);
-  tcase_add_test(cases, equal_spaces_have_equal_texts_and_come_back_from_them);
-  tcase_add_test(cases, a_file_has_the_same_keys_lists_and_ranges);
-  tcase_add_test(cases, mistakes_in_a_file_name_their_line);
-  tcase_add_test(cases, slow_ranks_are_those_of_every_configuration);
-  tcase_add_test(cases, a_value_that_makes_no_sense_by_itself_is_refused);
-  tcase_add_test(cases, a_layout_in_letters_is_one_value_with_its_commas);
-  tcase_add_test(cases, letters_go_with_as_many_heads_as_they_name);
-  tcase_add_test(cases, unknown_options_and_missing_files_are_refused);
-  return run_case("space", cases);
+  return run_tests();
 }

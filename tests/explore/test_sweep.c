@@ -13,7 +13,7 @@
 
 /* --- rows --- */
 
-START_TEST(rows_do_not_depend_on_the_number_of_threads) {
+TEST(rows_do_not_depend_on_the_number_of_threads) {
   g_auto(SweepSetup) setup = setup_of(mixed_space);
   SweepProgress one, four;
   g_autofree char *alone = swept(&setup, 1, &one), *together = swept(&setup, 4, &four);
@@ -24,7 +24,6 @@ START_TEST(rows_do_not_depend_on_the_number_of_threads) {
   ck_assert(memcmp(one.n_now, four.n_now, sizeof one.n_now) == 0);
   ck_assert(strcmp(alone, together) == 0);
 }
-END_TEST
 
 /* A member of simulate --json under the name of its column: memory.peak_bytes is memory_peak_bytes. */
 static char *column_name(const char *object, const char *member) {
@@ -102,14 +101,13 @@ static void check_rows(const char *text, gint64 stride) {
   ck_assert_int_ge(n_compared, 34 * n_ran); /* 8 rates, 12 parts of the step, 9 of memory, 3 kernels, 2 of the engine */
 }
 
-START_TEST(every_number_is_that_of_simulate) {
+TEST(every_number_is_that_of_simulate) {
   check_rows(mixed_space, 77); /* of 192, in an order of their own: the worker keeps no row */
 }
-END_TEST
 
 /* In their own order, in which a worker may take a row from the one before: every second and third is of the same plan
  * but for what is recomputed. */
-START_TEST(every_number_of_neighbours_is_that_of_simulate) {
+TEST(every_number_of_neighbours_is_that_of_simulate) {
   check_rows("model=gpt2\ncluster=dgx-h100\ngpus=8\ntp=1,2\npp=1,2\nmicro-batch=1,2\nglobal-batch=32\nzero=0,1\n"
              "recompute=none,selective,full\nattention=flash\n",
              1);
@@ -117,10 +115,9 @@ START_TEST(every_number_of_neighbours_is_that_of_simulate) {
              "recompute=none,selective,full\nattention=unfused\n",
              1);
 }
-END_TEST
 
 /* GPUs have room, as the activations of all micro-batches of gpipe are on the node, which has 2,000 GB. */
-START_TEST(a_full_node_is_the_reason_where_gpus_have_room) {
+TEST(a_full_node_is_the_reason_where_gpus_have_room) {
   g_auto(SweepSetup) setup = setup_of("model=llama-2-7b\ncluster=dgx-h100\ngpus=8\ntp=4\npp=2\nschedule=gpipe\n"
                                       "global-batch=128\noffload-activations=host\n");
   g_autoptr(SweepTable) table = sweep_table_new();
@@ -135,10 +132,9 @@ START_TEST(a_full_node_is_the_reason_where_gpus_have_room) {
                 "%s", reason);
   sweep_row_clear(&row, table);
 }
-END_TEST
 
 /* As it is typed, of a layout that was not asked for too. */
-START_TEST(a_row_names_its_layout_as_the_option_does) {
+TEST(a_row_names_its_layout_as_the_option_does) {
   static const char *const layouts[] = {"auto", "7+5"};
   g_auto(SweepSetup) setup = setup_of("model=gpt2\ncluster=dgx-h100\ngpus=8\npp=2\nglobal-batch=32\n"
                                       "pipeline-layout=auto,7+5\n");
@@ -151,7 +147,6 @@ START_TEST(a_row_names_its_layout_as_the_option_does) {
     sweep_row_clear(&row, table);
   }
 }
-END_TEST
 
 /* Cells in which recompute selective differs from none, tried one after the other. */
 static int count_cells_of_selective(const char *text) {
@@ -175,7 +170,7 @@ static int count_cells_of_selective(const char *text) {
 
 /* Flash attention leaves recompute selective nothing to make again: its names differ, recompute and recompute_modules.
  * Unfused attention is run again, which takes time; and what it saves is dropped. */
-START_TEST(plans_that_recompute_nothing_differ_in_name_alone) {
+TEST(plans_that_recompute_nothing_differ_in_name_alone) {
   const char *space = "model=gpt2\ncluster=dgx-h100\ngpus=8\ntp=2\nglobal-batch=32\nrecompute=none,selective\n";
   g_autofree char *flash = g_strconcat(space, "attention=flash\n", NULL);
   g_autofree char *unfused = g_strconcat(space, "attention=unfused\n", NULL);
@@ -184,15 +179,13 @@ START_TEST(plans_that_recompute_nothing_differ_in_name_alone) {
   ck_assert_int_gt(count_cells_of_selective(unfused), 10);
   ck_assert_int_gt(count_cells_of_selective(products), 10); /* which keeps every other product */
 }
-END_TEST
 
 /* Also those of a cluster with degraded and dead links, on two of its nodes. */
-START_TEST(every_number_of_worn_links_is_that_of_simulate) {
+TEST(every_number_of_worn_links_is_that_of_simulate) {
   check_rows("model=llama-3-8b\ncluster=" STEPSIM_SOURCE_DATA "/tests/data/faults.yaml\ngpus=16\ntp=1,2\npp=1,2,3\n"
              "schedule=1f1b,zb-v\nmicro-batch=1,2\nglobal-batch=32\nseq-len=2048\nzero=0..3\nrecompute=none,full\n",
              77);
 }
-END_TEST
 
 /* An order kept from the plan before is the plan's own. */
 static gboolean is_as_anew(const Workload *workload, const Cluster *cluster, const MemoryBound *bound) {
@@ -230,7 +223,7 @@ static void check_bounds(const char *text, int least_too_large) {
   ck_assert_double_gt(tightest, 0.9); /* a bound of nothing would hold too */
 }
 
-START_TEST(what_is_not_run_for_its_memory_does_not_fit) {
+TEST(what_is_not_run_for_its_memory_does_not_fit) {
   check_bounds("model=llama-3-8b\ncluster=dgx-h100\ngpus=8\ntp=1,2\npp=2,4\n"
                "schedule=gpipe,1f1b,zb-h1,zb-h2,zb-v,v-half,v-min,dualpipe,dualpipe-v\nmicro-batch=1,4\n"
                "global-batch=32\nseq-len=2048\nzero=0,1,3\nrecompute=none,full\n",
@@ -248,9 +241,8 @@ START_TEST(what_is_not_run_for_its_memory_does_not_fit) {
                "seq-len=8192,15360\nzero=1,2,3\nprefetch=1,8\nrecipe=w2+g2\n",
                4);
 }
-END_TEST
 
-START_TEST(every_option_of_a_plan_has_its_column) {
+TEST(every_option_of_a_plan_has_its_column) {
   PlanOptions options;
   plan_options_init(&options);
   g_autoptr(Parser) parser = parser_new(NULL, NULL, NULL);
@@ -265,9 +257,8 @@ START_TEST(every_option_of_a_plan_has_its_column) {
   }
   plan_options_clear(&options);
 }
-END_TEST
 
-START_TEST(a_reason_has_a_kind_without_its_numbers) {
+TEST(a_reason_has_a_kind_without_its_numbers) {
   g_autoptr(SweepTable) table = sweep_table_new();
   const struct {
     const char *reason, *kind;
@@ -296,9 +287,8 @@ START_TEST(a_reason_has_a_kind_without_its_numbers) {
   g_free(kinds[0]);
   g_free(kinds[1]);
 }
-END_TEST
 
-START_TEST(rows_pass_between_processes_unchanged) {
+TEST(rows_pass_between_processes_unchanged) {
   g_auto(SweepSetup) setup = setup_of(mixed_space);
   g_autoptr(SweepTable) table = sweep_table_new();
   g_autoptr(SweepWorker) worker = sweep_worker_new(&setup, table);
@@ -328,11 +318,10 @@ START_TEST(rows_pass_between_processes_unchanged) {
     ck_assert(g_str_has_prefix(error->message, "a rank sent what are no rows"));
   }
 }
-END_TEST
 
 /* --- samples --- */
 
-START_TEST(a_sampled_sweep_has_rows_of_the_whole_one) {
+TEST(a_sampled_sweep_has_rows_of_the_whole_one) {
   g_auto(SweepSetup) whole = setup_of(mixed_space), part = setup_of(mixed_space);
   part.n_sample = 40;
   part.seed = 3;
@@ -346,9 +335,8 @@ START_TEST(a_sampled_sweep_has_rows_of_the_whole_one) {
     n_missing += !g_strv_contains((const char *const *)all_lines, *line);
   ck_assert_int_eq(n_missing, 0);
 }
-END_TEST
 
-START_TEST(the_json_is_one_object_whose_counts_add_up) {
+TEST(the_json_is_one_object_whose_counts_add_up) {
   g_auto(SweepSetup) setup = setup_of(mixed_space);
   g_autoptr(SweepTable) table = sweep_table_new();
   g_autoptr(ResultStore) store = begun_store(NULL, table, &setup);
@@ -377,23 +365,7 @@ START_TEST(the_json_is_one_object_whose_counts_add_up) {
             json_object_get_double_member(json_node_get_object(again), "mfu"));
   ck_assert(json_object_get_array_member(first, "links") != NULL);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("sweep");
-  tcase_add_test(cases, rows_do_not_depend_on_the_number_of_threads);
-  tcase_add_test(cases, every_number_is_that_of_simulate);
-  tcase_add_test(cases, every_number_of_neighbours_is_that_of_simulate);
-  tcase_add_test(cases, a_full_node_is_the_reason_where_gpus_have_room);
-  tcase_add_test(cases, plans_that_recompute_nothing_differ_in_name_alone);
-  tcase_add_test(cases, a_row_names_its_layout_as_the_option_does);
-  tcase_add_test(cases, every_number_of_worn_links_is_that_of_simulate);
-  tcase_add_test(cases, what_is_not_run_for_its_memory_does_not_fit);
-  tcase_add_test(cases, every_option_of_a_plan_has_its_column);
-  tcase_add_test(cases, a_reason_has_a_kind_without_its_numbers);
-  tcase_add_test(cases, rows_pass_between_processes_unchanged);
-  tcase_add_test(cases, a_sampled_sweep_has_rows_of_the_whole_one);
-  tcase_add_test(cases, the_json_is_one_object_whose_counts_add_up);
-  tcase_set_timeout(cases, 60);
-  return run_case("sweep", cases);
+  return run_tests();
 }

@@ -77,7 +77,7 @@ static double step_typed_again(const SweepRow *row, const SweepTable *table, GEr
   return step_s;
 }
 
-START_TEST(a_row_typed_again_gives_its_step) {
+LOOP_TEST(a_row_typed_again_gives_its_step, G_N_ELEMENTS(spaces)) {
   SweepSetup setup = setup_of(spaces[_i]);
   setup.price = -1;
   g_autoptr(SweepTable) table = sweep_table_new();
@@ -99,10 +99,7 @@ START_TEST(a_row_typed_again_gives_its_step) {
   ck_assert_int_gt(n_ran, N_TRIED / 20);
   space_free(setup.space);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("sweep again");
-  tcase_add_loop_test(tcase, a_row_typed_again_gives_its_step, 0, G_N_ELEMENTS(spaces));
-  return run_case("sweep again", tcase);
+  return run_tests();
 }

@@ -41,7 +41,7 @@ static void check_indices(const SweepReport *report, SweepRows which, const gint
     ck_assert_int_eq(g_array_index(found, gint64, i), expected[i]);
 }
 
-START_TEST(the_front_has_what_nothing_beats_in_all_of_rate_memory_and_cost) {
+TEST(the_front_has_what_nothing_beats_in_all_of_rate_memory_and_cost) {
   g_auto(SweepSetup) setup = setup_of(mixed_space);
   g_autoptr(SweepTable) table = sweep_table_new();
   const Made made[] = {
@@ -61,11 +61,10 @@ START_TEST(the_front_has_what_nothing_beats_in_all_of_rate_memory_and_cost) {
   report.n_top = 2;
   check_indices(&report, SWEEP_BEST, (gint64[]){4, 2}, 2);
 }
-END_TEST
 
 /* The axes are tp, pp, schedule … in this order, the last fastest: of 192 configurations the first 96 have tp 1, and of
  * each 96 every 32 a pp. Nothing of pp 3 ran. */
-START_TEST(each_value_of_an_axis_has_its_best) {
+TEST(each_value_of_an_axis_has_its_best) {
   g_auto(SweepSetup) setup = setup_of(mixed_space);
   g_autoptr(SweepTable) table = sweep_table_new();
   Made made[192];
@@ -92,9 +91,8 @@ START_TEST(each_value_of_an_axis_has_its_best) {
   g_autofree char *json = sweep_report_json(&report, NULL);
   ck_assert_ptr_nonnull(strstr(json, "\"best_of\": [\n    {\"config\": 101"));
 }
-END_TEST
 
-START_TEST(without_prices_the_front_is_of_rate_and_memory) {
+TEST(without_prices_the_front_is_of_rate_and_memory) {
   g_auto(SweepSetup) setup = setup_of(mixed_space);
   g_autoptr(SweepTable) table = sweep_table_new();
   const Made made[] = {{40, 20, G_MAXDOUBLE * 10, SWEEP_RAN}, /* infinite: none */
@@ -105,13 +103,7 @@ START_TEST(without_prices_the_front_is_of_rate_and_memory) {
   const SweepReport report = report_of(store, table, &setup, &progress);
   check_indices(&report, SWEEP_PARETO, (gint64[]){1, 0}, 2);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("sweep_report");
-  tcase_add_test(cases, the_front_has_what_nothing_beats_in_all_of_rate_memory_and_cost);
-  tcase_add_test(cases, each_value_of_an_axis_has_its_best);
-  tcase_add_test(cases, without_prices_the_front_is_of_rate_and_memory);
-  tcase_set_timeout(cases, 60);
-  return run_case("sweep_report", cases);
+  return run_tests();
 }

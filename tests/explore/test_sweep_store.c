@@ -12,7 +12,7 @@ static void drop_store(char *file) {
   g_free(file);
 }
 
-START_TEST(a_resumed_sweep_repeats_nothing_and_ends_like_an_undisturbed_one) {
+TEST(a_resumed_sweep_repeats_nothing_and_ends_like_an_undisturbed_one) {
   g_auto(SweepSetup) setup = setup_of(mixed_space);
   g_autoptr(SweepTable) table = sweep_table_new();
   SweepProgress progress;
@@ -38,7 +38,6 @@ START_TEST(a_resumed_sweep_repeats_nothing_and_ends_like_an_undisturbed_one) {
   ck_assert(strcmp(whole, resumed) == 0);
   drop_store(file);
 }
-END_TEST
 
 static void check_refused(ResultStore *store, const SweepSetup *setup, const char *part) {
   g_autoptr(GArray) facts = sweep_facts(setup, NULL);
@@ -48,7 +47,7 @@ static void check_refused(ResultStore *store, const SweepSetup *setup, const cha
   ck_assert_msg(strstr(error->message, part) != NULL, "\"%s\" not in \"%s\"", part, error->message);
 }
 
-START_TEST(another_sweep_is_not_resumed_and_what_differs_is_said) {
+TEST(another_sweep_is_not_resumed_and_what_differs_is_said) {
   g_auto(SweepSetup) setup = setup_of(mixed_space);
   g_autoptr(SweepTable) table = sweep_table_new();
   g_autoptr(ResultStore) store = begun_store(NULL, table, &setup);
@@ -65,11 +64,10 @@ START_TEST(another_sweep_is_not_resumed_and_what_differs_is_said) {
   other.n_sample = 7;
   check_refused(store, &other, "sample: in the file 0, now 7");
 }
-END_TEST
 
 /* --resume goes on with the same margin only; and what a row says of memory is told of the
  * GPU, not of what the margin leaves of it. */
-START_TEST(a_margin_belongs_to_the_sweep) {
+TEST(a_margin_belongs_to_the_sweep) {
   g_auto(SweepSetup) setup = setup_of(mixed_space);
   g_autoptr(SweepTable) table = sweep_table_new();
   g_autoptr(ResultStore) store = begun_store(NULL, table, &setup);
@@ -97,9 +95,8 @@ START_TEST(a_margin_belongs_to_the_sweep) {
   ck_assert_int_gt(n_ran, 0);
   ck_assert_int_eq(n_wrong, 0);
 }
-END_TEST
 
-START_TEST(changed_contents_of_an_input_are_another_sweep) {
+TEST(changed_contents_of_an_input_are_another_sweep) {
   g_autofree char *text = NULL, *path = NULL;
   ck_assert(g_file_get_contents(STEPSIM_SOURCE_DATA "/models/gpt2.json", &text, NULL, NULL));
   path = temporary_name(".json");
@@ -114,7 +111,6 @@ START_TEST(changed_contents_of_an_input_are_another_sweep) {
   check_refused(store, &setup, path);
   g_unlink(path);
 }
-END_TEST
 
 static void check_open_fails(const char *file, const char *part) {
   g_autoptr(SweepTable) table = sweep_table_new();
@@ -133,7 +129,7 @@ static void execute(const char *file, const char *sql) {
   sqlite3_close(database);
 }
 
-START_TEST(what_is_no_store_of_this_program_is_refused_and_left_alone) {
+TEST(what_is_no_store_of_this_program_is_refused_and_left_alone) {
   char *file = temporary_name(".db");
   const char words[] = "this is a text of more than a hundred bytes, which a database has as its header; so it is read "
                        "as one, and found not to be";
@@ -158,9 +154,8 @@ START_TEST(what_is_no_store_of_this_program_is_refused_and_left_alone) {
   check_open_fails("/nonexistent/folder/x.db", "No such file or directory");
   check_open_fails("/tmp", "cannot open /tmp");
 }
-END_TEST
 
-START_TEST(a_store_that_another_writes_is_locked_for_writers_and_open_for_readers) {
+TEST(a_store_that_another_writes_is_locked_for_writers_and_open_for_readers) {
   g_auto(SweepSetup) setup = setup_of(mixed_space);
   g_autoptr(SweepTable) table = sweep_table_new();
   char *file = temporary_name(".db");
@@ -170,14 +165,13 @@ START_TEST(a_store_that_another_writes_is_locked_for_writers_and_open_for_reader
   execute(file, "SELECT * FROM run");
   drop_store(file);
 }
-END_TEST
 
 /* Every database opened from now on holds 20 pages at most: a full disk. */
 static int limit_pages(sqlite3 *database, char **message, const struct sqlite3_api_routines *api) {
   return sqlite3_exec(database, "PRAGMA max_page_count = 20", NULL, NULL, NULL);
 }
 
-START_TEST(on_a_full_disk_what_was_committed_is_kept) {
+TEST(on_a_full_disk_what_was_committed_is_kept) {
   g_auto(SweepSetup) setup = setup_of(mixed_space);
   g_autoptr(SweepTable) table = sweep_table_new();
   char *file = temporary_name(".db");
@@ -198,7 +192,6 @@ START_TEST(on_a_full_disk_what_was_committed_is_kept) {
   ck_assert(strcmp(whole, resumed) == 0);
   drop_store(file);
 }
-END_TEST
 
 /* The rows of a store that is taken for sound; NULL: it is refused. */
 static char *rows_of(const char *file, const SweepTable *table, const SweepSetup *setup) {
@@ -215,7 +208,7 @@ static char *rows_of(const char *file, const SweepTable *table, const SweepSetup
 }
 
 /* A bit that is flipped is told, or it changes nothing: it is where nothing is kept, or a row of it is tried again. */
-START_TEST(a_flipped_bit_is_told_or_changes_nothing) {
+TEST(a_flipped_bit_is_told_or_changes_nothing) {
   enum { N_FLIPS = 150 };
   g_auto(SweepSetup) setup = setup_of("model=gpt2\ncluster=selene\ngpus=8\ntp=1,2,3\npp=1,2\nzero=0,1\n");
   g_autoptr(SweepTable) table = sweep_table_new();
@@ -243,18 +236,7 @@ START_TEST(a_flipped_bit_is_told_or_changes_nothing) {
   ck_assert_int_gt(n_told, N_FLIPS / 4);
   drop_store(file);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("sweep store");
-  tcase_add_test(cases, a_resumed_sweep_repeats_nothing_and_ends_like_an_undisturbed_one);
-  tcase_add_test(cases, another_sweep_is_not_resumed_and_what_differs_is_said);
-  tcase_add_test(cases, a_margin_belongs_to_the_sweep);
-  tcase_add_test(cases, changed_contents_of_an_input_are_another_sweep);
-  tcase_add_test(cases, what_is_no_store_of_this_program_is_refused_and_left_alone);
-  tcase_add_test(cases, a_store_that_another_writes_is_locked_for_writers_and_open_for_readers);
-  tcase_add_test(cases, on_a_full_disk_what_was_committed_is_kept);
-  tcase_add_test(cases, a_flipped_bit_is_told_or_changes_nothing);
-  tcase_set_timeout(cases, 60);
-  return run_case("sweep store", cases);
+  return run_tests();
 }

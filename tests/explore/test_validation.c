@@ -60,7 +60,7 @@ static char *scaled_rows(const Scaled *scaled, gsize n) {
 
 #define close_to(found, expected) ck_assert_double_eq_tol(found, expected, 1e-7)
 
-START_TEST(statistics_are_those_of_the_definition) {
+TEST(statistics_are_those_of_the_definition) {
   /* |e|: 0.1 0.2 0.3 0.6; mean 0.3; median between 0.2 and 0.3; 90 % of the way from the first to the last of four is
    * place 2.7: 0.3 + 0.7·0.3; bias (0.1 − 0.2 + 0.3 − 0.6)/4 */
   const double errors[] = {0.3, -0.6, 0.1, -0.2};
@@ -74,7 +74,6 @@ START_TEST(statistics_are_those_of_the_definition) {
   stats = error_stats(errors, 0);
   ck_assert(isnan(stats.mape) && isnan(stats.median_ape) && isnan(stats.p90_ape) && isnan(stats.bias));
 }
-END_TEST
 
 static double mean_distance(const double *a, int n, double scale) {
   double sum = 0;
@@ -83,7 +82,7 @@ static double mean_distance(const double *a, int n, double scale) {
   return sum / n;
 }
 
-START_TEST(no_scale_is_better_than_the_best) {
+TEST(no_scale_is_better_than_the_best) {
   g_autoptr(GRand) random = g_rand_new_with_seed(3);
   for (int round = 0; round < 300; round++) {
     double a[12];
@@ -96,10 +95,9 @@ START_TEST(no_scale_is_better_than_the_best) {
         ck_abort_msg("round %d: scale %g is better", round, exp(step * 0.002 - 2));
   }
 }
-END_TEST
 
 /* The row took 1, 0.8, 2 times the predicted: errors 0, 1/0.8 − 1 = +0.25, 1/2 − 1 = −0.5. */
-START_TEST(errors_are_signed_and_of_the_measured_time) {
+TEST(errors_are_signed_and_of_the_measured_time) {
   static const Scaled scaled[] = {{"s", 1, 0}, {"s", 0.8, 0}, {"s", 2, 0}};
   g_autofree char *text = scaled_rows(scaled, 3);
   g_autoptr(Validation) validation = validate(text, NULL, 1);
@@ -113,11 +111,10 @@ START_TEST(errors_are_signed_and_of_the_measured_time) {
   close_to(time->p90_ape, 0.45); /* place 1.8 of 0, 0.25, 0.5 */
   close_to(time->bias, -0.25 / 3);
 }
-END_TEST
 
 /* Utilisation falls as the measured time rises: u, u/2 in one source, so weights u and u/2 at 1/u and 2/u: the first
  * point passes half of 1.5u. Errors 0 and −1/2. In a source of its own a row fits exactly. */
-START_TEST(the_baseline_is_fitted_to_each_source) {
+TEST(the_baseline_is_fitted_to_each_source) {
   static const Scaled scaled[] = {{"two", 1, 0}, {"one", 5, 0}, {"two", 2, 0}};
   double step_time_s, peak_bytes, utilisation_s;
   predict_plan(&step_time_s, &peak_bytes, &utilisation_s);
@@ -137,9 +134,8 @@ START_TEST(the_baseline_is_fitted_to_each_source) {
   ck_assert_uint_eq(by_id->groups->len, 3);
   close_to(g_array_index(by_id->groups, ValidationGroup, 2).baseline_mape, 0.5);
 }
-END_TEST
 
-START_TEST(memory_is_compared_where_it_was_measured) {
+TEST(memory_is_compared_where_it_was_measured) {
   static const Scaled scaled[] = {{"s", 1, 0.8}, {"s", 1, 2}, {"s", 1, 0}};
   g_autofree char *text = scaled_rows(scaled, 3);
   g_autoptr(Validation) validation = validate(text, NULL, 1);
@@ -147,12 +143,11 @@ START_TEST(memory_is_compared_where_it_was_measured) {
   close_to(validation->all.memory_mape, 0.375); /* +0.25, −0.5 */
   close_to(validation->all.memory_bias, -0.125);
 }
-END_TEST
 
 /* 8 layers of 16384: 26 G parameters, 16 bytes each, on one GPU of 80 GB. */
 #define HUGE "8,16384,64,1000,128,selene,1,1,1,1,1,1"
 
-START_TEST(verdicts_on_memory_are_counted) {
+TEST(verdicts_on_memory_are_counted) {
   g_autofree char *text = g_strconcat(head, "a,s," HUGE ",,\n", /* ran out of memory: rightly said */
                                       "b,s," HUGE ",1,\n",      /* ran, it says */
                                       "c,s," PLAN ",,\n",       /* ran out of memory, it says */
@@ -163,7 +158,6 @@ START_TEST(verdicts_on_memory_are_counted) {
   ck_assert(all->n_out_of_memory == 2 && all->n_out_of_memory_right == 1);
   ck_assert(all->n_rows == 5 && all->n_predicted == 5 && all->n_timed == 3);
 }
-END_TEST
 
 static const char refused_text[] = "id," HEAD "a,s," PLAN ",1,\n"
                                    "b,s,2,256,4,1000,128,selene,4,2,2,1,8,2,1,\n"
@@ -171,7 +165,7 @@ static const char refused_text[] = "id," HEAD "a,s," PLAN ",1,\n"
                                    "d,t,2,256,4,1000,128,selene,3,2,2,1,8,1,1,\n"
                                    "e,t,2,256,4,1000,128,selene,16,2,2,1,6,1,1,\n";
 
-START_TEST(rows_that_fail_are_counted_with_their_reason) {
+TEST(rows_that_fail_are_counted_with_their_reason) {
   static const char *const reasons[] = {NULL, "tp 2 × cp 2 × pp 2", "did you mean \"selene\"", "multiple of tp 2",
                                         "global-batch 6"};
   g_autoptr(Validation) validation = validate(refused_text, NULL, 2);
@@ -186,7 +180,6 @@ START_TEST(rows_that_fail_are_counted_with_their_reason) {
   const ValidationGroup *second = &g_array_index(validation->groups, ValidationGroup, 1);
   ck_assert(second->n_rows == 3 && second->n_failed == 3 && second->n_timed == 0 && isnan(second->time.mape));
 }
-END_TEST
 
 /* Rows of every size and every refusal. Owned by the caller. */
 static char *many_rows(void) {
@@ -197,7 +190,7 @@ static char *many_rows(void) {
   return g_string_free(text, FALSE);
 }
 
-START_TEST(threads_do_not_change_a_number) {
+TEST(threads_do_not_change_a_number) {
   g_autofree char *text = many_rows();
   g_autoptr(Validation) one = validate(text, NULL, 1);
   ck_assert_uint_gt(one->all.n_predicted, 20);
@@ -210,9 +203,8 @@ START_TEST(threads_do_not_change_a_number) {
     ck_assert_str_eq(found, expected);
   }
 }
-END_TEST
 
-START_TEST(grouping_needs_a_column_that_is_there) {
+TEST(grouping_needs_a_column_that_is_there) {
   g_autoptr(GError) error = NULL;
   ck_assert_ptr_null(validation_run(rows_of(refused_text), "clster", 1, &error));
   ck_assert(strstr(error->message, "\"clster\"") && strstr(error->message, "did you mean \"cluster\""));
@@ -221,11 +213,10 @@ START_TEST(grouping_needs_a_column_that_is_there) {
   ck_assert_uint_eq(validation->groups->len, 1);
   ck_assert_str_eq(g_array_index(validation->groups, ValidationGroup, 0).name, "");
 }
-END_TEST
 
 /* Rows that differ in nothing but techniques have predictions of their own, whichever comes first: eager ones take
  * longer than compiled ones, as a name alone is read. */
-START_TEST(rows_of_other_releases_are_predicted_apart) {
+TEST(rows_of_other_releases_are_predicted_apart) {
   static const char columns[] = "framework,gated,notes," HEAD;
   static const char compiled[] = "torchtitan,1,," PLAN_ROW, eager[] = "torchtitan,1,technique=FSDP," PLAN_ROW;
   double times_s[2];
@@ -241,9 +232,8 @@ START_TEST(rows_of_other_releases_are_predicted_apart) {
     times_s[1] = other_s;
   }
 }
-END_TEST
 
-START_TEST(the_object_for_scripts_holds_what_was_found) {
+TEST(the_object_for_scripts_holds_what_was_found) {
   static const Scaled scaled[] = {{"a \"b\"", 1, 0.5}, {"c", 0.5, 0}};
   g_autofree char *two = scaled_rows(scaled, 2),
                   *text = g_strconcat(two, "x,c,2,256,4,1000,128,selene,4,2,2,1,8,4,,\n", NULL);
@@ -276,9 +266,8 @@ START_TEST(the_object_for_scripts_holds_what_was_found) {
   JsonObject *verdicts = json_object_get_object_member(first, "out_of_memory");
   ck_assert_int_eq(json_object_get_int_member(verdicts, "ran_right"), 1);
 }
-END_TEST
 
-START_TEST(every_row_is_written_whole_with_its_prediction) {
+TEST(every_row_is_written_whole_with_its_prediction) {
   double step_time_s, peak_bytes, utilisation_s;
   predict_plan(&step_time_s, &peak_bytes, &utilisation_s);
   g_autofree char *text = g_strconcat("notes,error,id," HEAD "\"a, b\",old,x,s," PLAN ",1000,\n,,y,s,",
@@ -303,10 +292,9 @@ START_TEST(every_row_is_written_whole_with_its_prediction) {
   ck_assert_str_eq(measured_row_cell(&second, "ape"), "");
   ck_assert(strstr(measured_row_cell(&second, "failure"), "tp 2 × cp 2 × pp 2"));
 }
-END_TEST
 
 /* Ten rows that took ever longer than predicted: the error grows from −1/2 to −10/11, and the worst is the last. */
-START_TEST(the_report_shows_the_worst_and_counts_reasons) {
+TEST(the_report_shows_the_worst_and_counts_reasons) {
   Scaled scaled[11];
   for (int i = 0; i < 11; i++)
     scaled[i] = (Scaled){"s", i + 1, 0};
@@ -324,10 +312,9 @@ START_TEST(the_report_shows_the_worst_and_counts_reasons) {
   ck_assert(strstr(report->str, "   2  gpus 4 is not a multiple of tp 2 × cp 2 × pp 2"));
   ck_assert_ptr_null(strstr(report->str, "cp 4"));
 }
-END_TEST
 
 /* gpus and batch as the plan was completed: tp 2 × pp 2, and four micro-batches per stage. */
-START_TEST(the_report_is_one_line_a_row_whatever_the_cells_hold) {
+TEST(the_report_is_one_line_a_row_whatever_the_cells_hold) {
   g_autoptr(Validation) validation =
       validate("id,source,model_name,layers,hidden,heads,vocab,seq_len,cluster,tp,pp,step_time_s\n"
                "\"a\n\x1b[2J\",\"s\ns\",m\u00e9,2,256,4,1000,128,selene,2,2,1\n",
@@ -339,10 +326,9 @@ START_TEST(the_report_is_one_line_a_row_whatever_the_cells_hold) {
   ck_assert_ptr_nonnull(strstr(report->str, "  a  [2J (stepsim-test-"));
   ck_assert_ptr_nonnull(strstr(report->str, "m\u00e9 on 4 x selene, tp 2 pp 2 micro-batch 1 of 8\n"));
 }
-END_TEST
 
 /* Errors 0 and −1/2; the second row is the worse, and each table has as many cells in every line. */
-START_TEST(the_table_for_documents_is_whole) {
+TEST(the_table_for_documents_is_whole) {
   static const Scaled scaled[] = {{"a|b", 1, 0}, {"a|b", 2, 0}};
   g_autofree char *text = scaled_rows(scaled, 2);
   g_autoptr(Validation) validation = validate(text, NULL, 1);
@@ -364,9 +350,8 @@ START_TEST(the_table_for_documents_is_whole) {
     ck_assert_msg(n_bars == 0 || n_bars == expected, "%s", lines[i]);
   }
 }
-END_TEST
 
-START_TEST(the_picture_has_a_series_per_group) {
+TEST(the_picture_has_a_series_per_group) {
   static const Scaled scaled[] = {{"first & last", 1, 0}, {"other", 1.5, 0}, {"other", 0.5, 0}};
   g_autofree char *gnuplot = g_find_program_in_path("gnuplot");
   if (gnuplot == NULL)
@@ -384,7 +369,6 @@ START_TEST(the_picture_has_a_series_per_group) {
   ck_assert(!g_file_test(file, G_FILE_TEST_EXISTS));
   g_rmdir(folder);
 }
-END_TEST
 
 /* All published rows parse, and none is refused but for what is known not to be modelled. They are not simulated here:
  * what is refused is refused before that. */
@@ -409,7 +393,7 @@ static void check_published(const char *folder, const char *name, guint least_ro
   }
 }
 
-START_TEST(published_rows_are_modelled) {
+TEST(published_rows_are_modelled) {
   const char *shared = g_getenv("STEPSIM_SHARED");
   g_autofree char *folder = shared == NULL ? NULL : g_build_filename(shared, "measured", NULL);
   if (folder == NULL || !g_file_test(folder, G_FILE_TEST_IS_DIR))
@@ -417,27 +401,7 @@ START_TEST(published_rows_are_modelled) {
   check_published(shared, "measured.csv", 1000);
   check_published(shared, "out_of_memory.csv", 100);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("validation");
-  tcase_set_timeout(cases, 60);
-  tcase_add_test(cases, statistics_are_those_of_the_definition);
-  tcase_add_test(cases, no_scale_is_better_than_the_best);
-  tcase_add_test(cases, errors_are_signed_and_of_the_measured_time);
-  tcase_add_test(cases, the_baseline_is_fitted_to_each_source);
-  tcase_add_test(cases, memory_is_compared_where_it_was_measured);
-  tcase_add_test(cases, verdicts_on_memory_are_counted);
-  tcase_add_test(cases, rows_that_fail_are_counted_with_their_reason);
-  tcase_add_test(cases, threads_do_not_change_a_number);
-  tcase_add_test(cases, grouping_needs_a_column_that_is_there);
-  tcase_add_test(cases, rows_of_other_releases_are_predicted_apart);
-  tcase_add_test(cases, the_object_for_scripts_holds_what_was_found);
-  tcase_add_test(cases, every_row_is_written_whole_with_its_prediction);
-  tcase_add_test(cases, the_report_shows_the_worst_and_counts_reasons);
-  tcase_add_test(cases, the_report_is_one_line_a_row_whatever_the_cells_hold);
-  tcase_add_test(cases, the_table_for_documents_is_whole);
-  tcase_add_test(cases, the_picture_has_a_series_per_group);
-  tcase_add_test(cases, published_rows_are_modelled);
-  return run_case("validation", cases);
+  return run_tests();
 }

@@ -45,7 +45,7 @@ static void assert_same_with_points(const Cluster *cluster, const char *path) {
     ck_assert_int_eq(other->tiers[tier].span_gpus, cluster->tiers[tier].span_gpus);
 }
 
-START_TEST(every_shipped_cluster_is_read) {
+TEST(every_shipped_cluster_is_read) {
   g_auto(GStrv) files = shipped("");
   ck_assert_uint_ge(g_strv_length(files), 24);
   for (int i = 0; files[i] != NULL; i++) {
@@ -58,9 +58,8 @@ START_TEST(every_shipped_cluster_is_read) {
     assert_same_with_points(cluster, path);
   }
 }
-END_TEST
 
-START_TEST(every_shipped_gpu_is_read) {
+TEST(every_shipped_gpu_is_read) {
   g_auto(GStrv) files = shipped("gpus");
   ck_assert_uint_ge(g_strv_length(files), 12);
   for (int i = 0; files[i] != NULL; i++) {
@@ -73,13 +72,12 @@ START_TEST(every_shipped_gpu_is_read) {
     ck_assert_ptr_null(gpu.name);
   }
 }
-END_TEST
 
 static gboolean is_near(double found, double expected, double share) {
   return ABS(found - expected) <= share * expected;
 }
 
-START_TEST(peaks_follow_from_sms_and_clock) {
+TEST(peaks_follow_from_sms_and_clock) {
   g_auto(GStrv) files = shipped("gpus");
   for (int i = 0; files[i] != NULL; i++) {
     g_autofree char *path = g_build_filename(TOPOLOGIES "/gpus", files[i], NULL);
@@ -99,7 +97,6 @@ START_TEST(peaks_follow_from_sms_and_clock) {
     gpu_clear(&gpu);
   }
 }
-END_TEST
 
 /* One row of the reference table: name,gpu,hbm_gb,gpus_per_node,scale_up,GB/s,nics,Gb/s,… */
 static void assert_row_agrees(char **row) {
@@ -117,7 +114,7 @@ static void assert_row_agrees(char **row) {
   ck_assert_msg(g_ascii_strncasecmp(cluster->gpu.name, row[1], 4) == 0, "%s has %s", row[0], cluster->gpu.name);
 }
 
-START_TEST(clusters_agree_with_the_reference_table) {
+TEST(clusters_agree_with_the_reference_table) {
   const char *shared = g_getenv("STEPSIM_SHARED");
   g_autofree char *path = g_build_filename(shared != NULL ? shared : "", "reference", "clusters.csv", NULL);
   if (shared == NULL || !g_file_test(path, G_FILE_TEST_EXISTS))
@@ -135,9 +132,8 @@ START_TEST(clusters_agree_with_the_reference_table) {
   }
   ck_assert_int_eq(n_rows, 24);
 }
-END_TEST
 
-START_TEST(values_arrive_in_base_units) {
+TEST(values_arrive_in_base_units) {
   g_autoptr(Cluster) cluster = cluster_read("llama3-h100", NULL);
   ck_assert_ptr_nonnull(cluster);
   ck_assert(g_str_has_suffix(cluster->file, "topologies/llama3-h100.yaml"));
@@ -161,25 +157,22 @@ START_TEST(values_arrive_in_base_units) {
   ck_assert_double_eq_tol(library->base_s[ALGORITHM_TREE][PROTOCOL_LL], 6.8e-6, 1e-15);
   ck_assert_double_eq_tol(library->bandwidth_share[ALGORITHM_TREE][PROTOCOL_LL], 0.92 / 3.8, 1e-3);
 }
-END_TEST
 
-START_TEST(a_node_without_nics_has_no_egress) {
+TEST(a_node_without_nics_has_no_egress) {
   g_autoptr(Cluster) cluster = cluster_read("simumax-b200", NULL);
   ck_assert_ptr_nonnull(cluster);
   ck_assert_int_eq(cluster->nics_per_node, 0);
   ck_assert_double_eq(cluster->node_egress_gpus, 0);
   ck_assert_double_eq(cluster->nic_Bps, 0);
 }
-END_TEST
 
-START_TEST(fewer_nics_than_gpus_share) {
+TEST(fewer_nics_than_gpus_share) {
   g_autoptr(Cluster) cluster = cluster_read("ibm-a100", NULL);
   ck_assert_ptr_nonnull(cluster);
   ck_assert_double_eq(cluster->node_egress_gpus, 4); /* 8 GPUs, 2 NICs */
 }
-END_TEST
 
-START_TEST(everything_a_cluster_can_say_arrives) {
+TEST(everything_a_cluster_can_say_arrives) {
   g_autoptr(GError) error = NULL;
   g_autoptr(Cluster) cluster = cluster_read(FIXTURES "/cluster.yaml", &error);
   ck_assert_msg(cluster != NULL, "%s", error != NULL ? error->message : "");
@@ -196,38 +189,23 @@ START_TEST(everything_a_cluster_can_say_arrives) {
   ck_assert_double_eq(cluster->gpu.sustained[NUMBER_FP4], 0);
   ck_assert_double_eq_tol(cluster->gpu.host_launch_s, 5e-6, 1e-15);
 }
-END_TEST
 
-START_TEST(a_bare_name_means_a_shipped_gpu) {
+TEST(a_bare_name_means_a_shipped_gpu) {
   static const BrokenText shipped_gpu = {"gpu: gpu.yaml", "gpu: b200-sxm-180gb"};
   g_autofree char *sound = text_file_read(FIXTURES "/cluster.yaml"), *text = broken_text(sound, &shipped_gpu, NULL);
   g_autoptr(Cluster) cluster = cluster_parse("cluster.yaml", text, NULL);
   ck_assert_ptr_nonnull(cluster);
   ck_assert_str_eq(cluster->gpu.name, "b200-sxm-180gb");
 }
-END_TEST
 
-START_TEST(a_missing_cluster_suggests_the_nearest) {
+TEST(a_missing_cluster_suggests_the_nearest) {
   g_autoptr(GError) error = NULL;
   ck_assert_ptr_null(cluster_read("lama3-h100", &error));
   ck_assert_ptr_nonnull(strstr(error->message, "did you mean \"llama3-h100\"?"));
   ck_assert_ptr_null(cluster_read(NULL, NULL));
   ck_assert_ptr_null(cluster_read("", NULL));
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("cluster");
-  tcase_set_timeout(cases, 60);
-  tcase_add_test(cases, every_shipped_cluster_is_read);
-  tcase_add_test(cases, every_shipped_gpu_is_read);
-  tcase_add_test(cases, peaks_follow_from_sms_and_clock);
-  tcase_add_test(cases, clusters_agree_with_the_reference_table);
-  tcase_add_test(cases, values_arrive_in_base_units);
-  tcase_add_test(cases, a_node_without_nics_has_no_egress);
-  tcase_add_test(cases, fewer_nics_than_gpus_share);
-  tcase_add_test(cases, everything_a_cluster_can_say_arrives);
-  tcase_add_test(cases, a_bare_name_means_a_shipped_gpu);
-  tcase_add_test(cases, a_missing_cluster_suggests_the_nearest);
-  return run_case("cluster", cases);
+  return run_tests();
 }

@@ -95,7 +95,7 @@ static const BrokenText cluster_breaks[] = {
     {"kind: nvswitch", "\tkind: nvswitch", "cannot start any token"},
 };
 
-START_TEST(a_broken_cluster_is_refused_with_its_line) {
+TEST(a_broken_cluster_is_refused_with_its_line) {
   for (guint i = 0; i < G_N_ELEMENTS(cluster_breaks); i++) {
     int line;
     g_autofree char *text = broken_text(cluster_text, &cluster_breaks[i], &line);
@@ -105,7 +105,6 @@ START_TEST(a_broken_cluster_is_refused_with_its_line) {
     assert_refused(error, path, line, &cluster_breaks[i]);
   }
 }
-END_TEST
 
 static const BrokenText gpu_breaks[] = {
     {"sms: 132", "sms: 0", "expected a whole number from 1 to 10000"},
@@ -126,7 +125,7 @@ static const BrokenText gpu_breaks[] = {
     {"kernel: 3 us", "kernel: 3 m", "found unit \"m\""},
 };
 
-START_TEST(a_broken_gpu_is_refused_with_its_line) {
+TEST(a_broken_gpu_is_refused_with_its_line) {
   for (guint i = 0; i < G_N_ELEMENTS(gpu_breaks); i++) {
     int line;
     g_autofree char *text = broken_text(gpu_text, &gpu_breaks[i], &line);
@@ -137,9 +136,8 @@ START_TEST(a_broken_gpu_is_refused_with_its_line) {
     assert_refused(error, path, line, &gpu_breaks[i]);
   }
 }
-END_TEST
 
-START_TEST(more_tiles_than_there_is_room_for_are_refused) {
+TEST(more_tiles_than_there_is_room_for_are_refused) {
   const char *one = "    - {m: 128, n: 256, efficiency: 1.00}\n";
   GString *text = g_string_new(gpu_text);
   for (int i = 0; i < GPU_MAX_TILES; i++)
@@ -151,7 +149,6 @@ START_TEST(more_tiles_than_there_is_room_for_are_refused) {
   ck_assert(!gpu_read(path, &gpu, &error));
   ck_assert_ptr_nonnull(strstr(error->message, "tiles: found 14 items, expected 1 to 12"));
 }
-END_TEST
 
 static void assert_bytes_refused(const char *bytes, gssize length, const char *expected) {
   g_autofree char *path = write_bytes("cluster.yaml", bytes, length);
@@ -162,7 +159,7 @@ static void assert_bytes_refused(const char *bytes, gssize length, const char *e
   ck_assert_msg(strstr(error->message, expected) != NULL, "\"%s\" lacks \"%s\"", error->message, expected);
 }
 
-START_TEST(files_that_are_no_description_are_refused) {
+TEST(files_that_are_no_description_are_refused) {
   assert_bytes_refused("", 0, "empty");
   assert_bytes_refused("# a comment\n", -1, "empty");
   assert_bytes_refused("---\n...\n", -1, "found nothing, expected a mapping");
@@ -179,7 +176,6 @@ START_TEST(files_that_are_no_description_are_refused) {
   ck_assert_ptr_null(cluster_read(folder, &error));
   ck_assert_ptr_nonnull(error);
 }
-END_TEST
 
 /* `n` times `piece`. */
 static void assert_flood_refused(const char *piece, int n, const char *expected) {
@@ -191,7 +187,7 @@ static void assert_flood_refused(const char *piece, int n, const char *expected)
   g_string_free(flood, TRUE);
 }
 
-START_TEST(floods_are_refused_at_once) {
+TEST(floods_are_refused_at_once) {
   /* 4 MB of each; a reader that resolves or recurses would take minutes, or the stack. */
   assert_flood_refused("[", 4 << 20, "nested more than 32 deep");
   assert_flood_refused("{a: ", 1 << 20, "nested more than 32 deep");
@@ -203,7 +199,6 @@ START_TEST(floods_are_refused_at_once) {
   assert_flood_refused("# noise\n", 1 << 19, "empty");
   assert_flood_refused("# noise\n", (16 << 17) + 1, "larger than 16 MiB");
 }
-END_TEST
 
 /* Whatever the bytes, a reader either returns a cluster or says why not. */
 static void assert_answers(const char *path) {
@@ -212,7 +207,7 @@ static void assert_answers(const char *path) {
   ck_assert((cluster == NULL) == (error != NULL));
 }
 
-START_TEST(noise_is_refused) {
+TEST(noise_is_refused) {
   g_autoptr(GRand) random = g_rand_new_with_seed(1);
   gsize length = 10 << 20;
   g_autofree guint32 *noise = g_new(guint32, length / sizeof(guint32));
@@ -220,9 +215,8 @@ START_TEST(noise_is_refused) {
     noise[i] = g_rand_int(random);
   assert_bytes_refused((const char *)noise, (gssize)length, "");
 }
-END_TEST
 
-START_TEST(a_file_cut_anywhere_is_read_or_refused) {
+TEST(a_file_cut_anywhere_is_read_or_refused) {
   for (gsize length = 0; length < strlen(cluster_text); length++) {
     g_autofree char *path = write_bytes("cluster.yaml", cluster_text, (gssize)length);
     assert_answers(path);
@@ -233,9 +227,8 @@ START_TEST(a_file_cut_anywhere_is_read_or_refused) {
     assert_answers(path);
   }
 }
-END_TEST
 
-START_TEST(a_file_with_changed_bytes_is_read_or_refused) {
+TEST(a_file_with_changed_bytes_is_read_or_refused) {
   gint32 length = (gint32)strlen(cluster_text);
   g_autoptr(GRand) random = g_rand_new_with_seed(2);
   static const char bytes[] = "&*!%@`[]{}:?-|>\"'#,\n\t 0aA\\\x80\xc3";
@@ -247,19 +240,8 @@ START_TEST(a_file_with_changed_bytes_is_read_or_refused) {
     assert_answers(path);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("cluster refusals");
-  tcase_add_checked_fixture(cases, set_up, tear_down);
-  tcase_set_timeout(cases, 60);
-  tcase_add_test(cases, a_broken_cluster_is_refused_with_its_line);
-  tcase_add_test(cases, a_broken_gpu_is_refused_with_its_line);
-  tcase_add_test(cases, more_tiles_than_there_is_room_for_are_refused);
-  tcase_add_test(cases, files_that_are_no_description_are_refused);
-  tcase_add_test(cases, floods_are_refused_at_once);
-  tcase_add_test(cases, noise_is_refused);
-  tcase_add_test(cases, a_file_cut_anywhere_is_read_or_refused);
-  tcase_add_test(cases, a_file_with_changed_bytes_is_read_or_refused);
-  return run_case("cluster refusals", cases);
+  tcase_add_checked_fixture(listed_tests(), set_up, tear_down);
+  return run_tests();
 }

@@ -8,7 +8,7 @@
 
 #define LIBRARY STEPSIM_SOURCE_DATA "/topologies/nccl/2.30.yaml"
 
-START_TEST(the_tables_of_the_shipped_library_are_read) {
+TEST(the_tables_of_the_shipped_library_are_read) {
   CollectiveLibrary read = {0};
   const CollectiveLibrary *library = &read;
   gint64 eager_bytes;
@@ -34,10 +34,9 @@ START_TEST(the_tables_of_the_shipped_library_are_read) {
   ck_assert_double_eq(library->ring_plateau, 1.4);
   collective_library_clear(&read);
 }
-END_TEST
 
 /* Seconds, bytes and bytes a second of the same file, beside its tables. */
-START_TEST(times_sizes_and_rates_have_their_units) {
+TEST(times_sizes_and_rates_have_their_units) {
   CollectiveLibrary read = {0};
   const CollectiveLibrary *library = &read;
   gint64 eager_bytes;
@@ -73,7 +72,6 @@ START_TEST(times_sizes_and_rates_have_their_units) {
   ck_assert_double_eq(library->one_node_share[ALGORITHM_TREE][PROTOCOL_LL128], 0.716);
   collective_library_clear(&read);
 }
-END_TEST
 
 /* In `line`; 0: that of the place that is broken. */
 static void assert_library_refused(const BrokenText *broken, int line) {
@@ -94,7 +92,7 @@ static void assert_library_refused(const BrokenText *broken, int line) {
   g_rmdir(folder);
 }
 
-START_TEST(a_broken_library_is_refused_with_its_line) {
+TEST(a_broken_library_is_refused_with_its_line) {
   static const BrokenText breaks[] = {
       {"  nvls: {simple: 0 us}\n  nvls_tree", "  nvlz: {simple: 0 us}\n  nvls_tree", "did you mean \"nvls\"?"},
       {"  nvls: {simple: 1}\n", "", "found no row of nvls", -3}, /* where its table begins */
@@ -122,9 +120,8 @@ START_TEST(a_broken_library_is_refused_with_its_line) {
   for (guint i = 0; i < G_N_ELEMENTS(breaks); i++)
     assert_library_refused(&breaks[i], 0);
 }
-END_TEST
 
-START_TEST(a_key_that_the_tables_ask_for_is_missed_where_the_file_begins) {
+TEST(a_key_that_the_tables_ask_for_is_missed_where_the_file_begins) {
   static const BrokenText without = {"pat: {step_share: 0.2857, per_rank: 2.8 us}\n", "",
                                      "the key \"pat\" is missing, as the tables have rows of pat"};
   assert_library_refused(&without, 2); /* behind a line of comment */
@@ -133,9 +130,8 @@ START_TEST(a_key_that_the_tables_ask_for_is_missed_where_the_file_begins) {
       "the key \"ring_search\" is missing: expected how channels are laid over NICs"};
   assert_library_refused(&no_search, 2);
 }
-END_TEST
 
-START_TEST(a_search_of_none_lays_one_channel_over_each_nic) {
+TEST(a_search_of_none_lays_one_channel_over_each_nic) {
   g_autofree char *folder = g_dir_make_tmp("stepsim-library-XXXXXX", NULL);
   g_autofree char *file = g_build_filename(folder, "library.yaml", NULL);
   g_autofree char *sound = NULL;
@@ -155,14 +151,7 @@ START_TEST(a_search_of_none_lays_one_channel_over_each_nic) {
   g_unlink(file);
   g_rmdir(folder);
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("all");
-  tcase_add_test(tests, the_tables_of_the_shipped_library_are_read);
-  tcase_add_test(tests, times_sizes_and_rates_have_their_units);
-  tcase_add_test(tests, a_broken_library_is_refused_with_its_line);
-  tcase_add_test(tests, a_key_that_the_tables_ask_for_is_missed_where_the_file_begins);
-  tcase_add_test(tests, a_search_of_none_lays_one_channel_over_each_nic);
-  return run_case("collective library", tests);
+  return run_tests();
 }

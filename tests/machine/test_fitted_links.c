@@ -22,7 +22,7 @@ static Cluster *read_cluster(const char *behind, GError **error) {
   return cluster_parse(CLUSTER, text, error);
 }
 
-START_TEST(fits_arrive_sorted_with_their_defaults) {
+TEST(fits_arrive_sorted_with_their_defaults) {
   g_autoptr(GError) error = NULL;
   g_autoptr(Cluster) cluster = read_cluster(fits, &error);
   ck_assert_msg(cluster != NULL, "%s", error != NULL ? error->message : "");
@@ -36,9 +36,8 @@ START_TEST(fits_arrive_sorted_with_their_defaults) {
   ck_assert(rows[1].gpus == 16 && rows[1].nodes == 2 && rows[1].protocol == PROTOCOL_SIMPLE);
   ck_assert(rows[2].op == 1 && rows[2].algorithm == ALGORITHM_NVLS);
 }
-END_TEST
 
-START_TEST(broken_fits_are_refused_with_their_line) {
+TEST(broken_fits_are_refused_with_their_line) {
   static const BrokenText breaks[] = {
       {"  collectives:\n", "  collective:\n", "did you mean \"collectives\"?"},
       {"  source: made up\n", "", "the key \"source\" is missing"},
@@ -59,11 +58,7 @@ START_TEST(broken_fits_are_refused_with_their_line) {
     assert_refused(error, CLUSTER, 0, &breaks[i]);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("all");
-  tcase_add_test(tests, fits_arrive_sorted_with_their_defaults);
-  tcase_add_test(tests, broken_fits_are_refused_with_their_line);
-  return run_case("fitted links", tests);
+  return run_tests();
 }

@@ -7,7 +7,7 @@
 
 /* What the reader makes of tables. */
 
-START_TEST(every_table_arrives_sorted) {
+TEST(every_table_arrives_sorted) {
   Gpu gpu = {0};
   ck_assert(read_gpu(gpu_text, &gpu, NULL));
   const MeasuredKernels *measured = gpu.measured;
@@ -40,31 +40,27 @@ START_TEST(every_table_arrives_sorted) {
   gpu_clear(&gpu);
   ck_assert_ptr_null(gpu.measured);
 }
-END_TEST
 
 /* Of a pair: forward 2·96 and 2·64; backward three products of 96 and two of 64. */
-START_TEST(flops_of_a_pair_follow_from_both_widths) {
+TEST(flops_of_a_pair_follow_from_both_widths) {
   ck_assert_double_eq(measured_attention_pair_flops(FALSE, 96, 64), 320);
   ck_assert_double_eq(measured_attention_pair_flops(TRUE, 96, 64), 832);
 }
-END_TEST
 
 /* Of 4 queries: to themselves 1 + 2 + 3 + 4 pairs; to 3 keys before them 4·3; as a half of 8, which have 36 among them,
  * 18. */
-START_TEST(pairs_follow_from_queries_and_keys) {
+TEST(pairs_follow_from_queries_and_keys) {
   ck_assert_double_eq(measured_attention_pairs(4, 4), 10);
   ck_assert_double_eq(measured_attention_pairs(4, 3), 12);
   ck_assert_double_eq(measured_attention_pairs(4, 8), 18);
 }
-END_TEST
 
-START_TEST(a_file_without_tables_has_none) {
+TEST(a_file_without_tables_has_none) {
   Gpu gpu = {0};
   ck_assert(read_gpu(bare_text, &gpu, NULL));
   ck_assert_ptr_null(gpu.measured);
   gpu_clear(&gpu);
 }
-END_TEST
 
 static const BrokenText breaks[] = {
     {"measured:", "measure:", "did you mean \"measured\"?"},
@@ -97,7 +93,7 @@ static const BrokenText breaks[] = {
      "found \"1k\""},
 };
 
-START_TEST(broken_tables_are_refused_with_their_line) {
+TEST(broken_tables_are_refused_with_their_line) {
   for (guint i = 0; i < G_N_ELEMENTS(breaks); i++) {
     int line;
     g_autofree char *text = broken_text(gpu_text, &breaks[i], &line);
@@ -107,9 +103,8 @@ START_TEST(broken_tables_are_refused_with_their_line) {
     assert_refused(error, path, line, &breaks[i]);
   }
 }
-END_TEST
 
-START_TEST(a_mapping_without_a_table_is_refused) {
+TEST(a_mapping_without_a_table_is_refused) {
   const char *tables[] = {"", "  products: []\n", "  kernels: {}\n", "  attention: 7\n"};
   const char *expected[] = {"at least one of products", "found 0 items", "expected a list", "expected a list"};
   for (guint i = 0; i < G_N_ELEMENTS(tables); i++) {
@@ -120,7 +115,6 @@ START_TEST(a_mapping_without_a_table_is_refused) {
     ck_assert_msg(strstr(error->message, expected[i]) != NULL, "\"%s\"", error->message);
   }
 }
-END_TEST
 
 /* Whatever the bytes, the reader either returns a GPU or says why not. */
 static void assert_answers(const char *text) {
@@ -131,15 +125,14 @@ static void assert_answers(const char *text) {
   gpu_clear(&gpu);
 }
 
-START_TEST(tables_cut_anywhere_are_read_or_refused) {
+TEST(tables_cut_anywhere_are_read_or_refused) {
   for (gsize length = strlen(bare_text); length < strlen(gpu_text); length++) {
     g_autofree char *text = g_strndup(gpu_text, length);
     assert_answers(text);
   }
 }
-END_TEST
 
-START_TEST(tables_with_changed_bytes_are_read_or_refused) {
+TEST(tables_with_changed_bytes_are_read_or_refused) {
   gint32 first = (gint32)strlen(bare_text), end = (gint32)strlen(gpu_text);
   g_autoptr(GRand) random = g_rand_new_with_seed(3);
   static const char bytes[] = "{}[]:,-\n 0129abky";
@@ -150,9 +143,8 @@ START_TEST(tables_with_changed_bytes_are_read_or_refused) {
     assert_answers(text);
   }
 }
-END_TEST
 
-START_TEST(three_thousand_products_are_read) {
+TEST(three_thousand_products_are_read) {
   GString *tables = g_string_new("  products:\n");
   for (int i = 0; i < 3000; i++)
     g_string_append_printf(tables,
@@ -166,19 +158,8 @@ START_TEST(three_thousand_products_are_read) {
     ck_assert_int_eq(gpu.measured->products[i].m, i + 1);
   gpu_clear(&gpu);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("measured");
-  tcase_add_checked_fixture(cases, set_up, tear_down);
-  tcase_add_test(cases, every_table_arrives_sorted);
-  tcase_add_test(cases, a_file_without_tables_has_none);
-  tcase_add_test(cases, pairs_follow_from_queries_and_keys);
-  tcase_add_test(cases, flops_of_a_pair_follow_from_both_widths);
-  tcase_add_test(cases, broken_tables_are_refused_with_their_line);
-  tcase_add_test(cases, a_mapping_without_a_table_is_refused);
-  tcase_add_test(cases, tables_cut_anywhere_are_read_or_refused);
-  tcase_add_test(cases, tables_with_changed_bytes_are_read_or_refused);
-  tcase_add_test(cases, three_thousand_products_are_read);
-  return run_case("measured", cases);
+  tcase_add_checked_fixture(listed_tests(), set_up, tear_down);
+  return run_tests();
 }

@@ -50,7 +50,7 @@ static const char *op_of(const NcclTestsTable *table) {
   return table->op < 0 ? NULL : measured_op_names()[table->op];
 }
 
-START_TEST(a_run_arrives_with_its_ranks_and_both_columns) {
+TEST(a_run_arrives_with_its_ranks_and_both_columns) {
   g_autoptr(NcclTestsLog) log = nccl_tests_read(LOGS "all_reduce-8.log", NULL);
   ck_assert_ptr_nonnull(log);
   ck_assert_str_eq(log->version, "2.17.6");
@@ -66,9 +66,8 @@ START_TEST(a_run_arrives_with_its_ranks_and_both_columns) {
   ck_assert_double_eq_tol(point->algbw_Bps, 0.93e9, 1);
   ck_assert_double_eq_tol(point->busbw_Bps, 1.62e9, 1);
 }
-END_TEST
 
-START_TEST(several_programs_may_follow_each_other) {
+TEST(several_programs_may_follow_each_other) {
   g_autoptr(NcclTestsLog) log = nccl_tests_read(LOGS "several.log", NULL);
   ck_assert_ptr_nonnull(log);
   ck_assert_uint_eq(log->tables->len, 2);
@@ -77,9 +76,8 @@ START_TEST(several_programs_may_follow_each_other) {
   for (guint i = 0; i < 2; i++)
     ck_assert(table_at(log, i)->n_gpus == 16 && table_at(log, i)->n_nodes == 2 && table_at(log, i)->points->len == 22);
 }
-END_TEST
 
-START_TEST(json_says_the_same) {
+TEST(json_says_the_same) {
   g_autoptr(NcclTestsLog) log = nccl_tests_read(LOGS "reduce_scatter-16.json", NULL);
   ck_assert_ptr_nonnull(log);
   const NcclTestsTable *table = table_at(log, 0);
@@ -87,10 +85,9 @@ START_TEST(json_says_the_same) {
   ck_assert(table->n_gpus == 16 && table->n_nodes == 2); /* a device for each of 2 processes, ngpus 8 */
   ck_assert_uint_eq(table->points->len, 12);             /* 1 MiB to 1 GiB by 4, twice */
 }
-END_TEST
 
 /* Logs of other versions and surroundings. */
-START_TEST(columns_are_found_by_name) {
+TEST(columns_are_found_by_name) {
   g_autoptr(NcclTestsLog) log = sound_log(
       "[1,0]<stdout>:# nThread 1 nGpus 2 minBytes 8 maxBytes 8\n"
       "[1,0]<stdout>:#   Rank  0 Pid 1 on host-a device 0 [0x07] A100\n"
@@ -111,20 +108,18 @@ START_TEST(columns_are_found_by_name) {
   ck_assert_double_eq_tol(g_array_index(first->points, NcclTestsPoint, 0).time_s, 100e-6, 1e-12);
   ck_assert(second->n_gpus == 0 && second->points->len == 1);
 }
-END_TEST
 
-START_TEST(a_table_alone_will_do) {
+TEST(a_table_alone_will_do) {
   g_autoptr(NcclTestsLog) log = sound_log("# nThread 2 nGpus 4 minBytes 8 maxBytes 8\n"
                                           "# size count type time algbw busbw\n"
                                           "1000000 250000 float 100.0 10.00 10.00\n");
   const NcclTestsTable *table = table_at(log, 0);
   ck_assert(table->op == -1 && table->n_gpus == 8 && table->n_nodes == 1 && table->points->len == 1);
 }
-END_TEST
 
 /* What stands beside a time is it but for two digits behind the point and 2 %: of 10 GB/s 0.211, of 0.01 GB/s 0.0112.
  */
-START_TEST(a_bandwidth_is_that_of_its_time_but_for_its_digits) {
+TEST(a_bandwidth_is_that_of_its_time_but_for_its_digits) {
   static const struct {
     const char *bytes, *algbw;
     gboolean is_sound;
@@ -141,7 +136,6 @@ START_TEST(a_bandwidth_is_that_of_its_time_but_for_its_digits) {
     ck_assert(log != NULL || strstr(error->message, "found an algbw of") != NULL);
   }
 }
-END_TEST
 
 typedef struct {
   const char *from, *to; /* in the sample; `to` NULL: the log ends before `from` */
@@ -168,7 +162,7 @@ static void check_breaks(const char *sample, const Break *breaks, guint n) {
   }
 }
 
-START_TEST(broken_logs_are_refused_with_their_line) {
+TEST(broken_logs_are_refused_with_their_line) {
   static const Break breaks[] = {
       {"#       size ", NULL, 2, "a run without measured times"},
       {"       65536  ", NULL, 2, "a run without measured times"},
@@ -189,9 +183,8 @@ START_TEST(broken_logs_are_refused_with_their_line) {
   };
   check_breaks(LOGS "all_reduce-8.log", breaks, G_N_ELEMENTS(breaks));
 }
-END_TEST
 
-START_TEST(broken_json_is_refused_with_its_line) {
+TEST(broken_json_is_refused_with_its_line) {
   static const Break breaks[] = {
       {"\"results\"", "\"result\"", 1, "expected the list \"results\""},
       {"\"args\"", "\"arks\"", 1, "expected the list \"args\""},
@@ -207,10 +200,9 @@ START_TEST(broken_json_is_refused_with_its_line) {
   };
   check_breaks(LOGS "reduce_scatter-16.json", breaks, G_N_ELEMENTS(breaks));
 }
-END_TEST
 
 /* Bytes of the samples changed at random: a log or an error with the file's name, never a crash. */
-START_TEST(damaged_logs_never_crash) {
+TEST(damaged_logs_never_crash) {
   static const char *const samples[] = {LOGS "all_reduce-8.log", LOGS "several.log", LOGS "reduce_scatter-16.json"};
   g_autoptr(GRand) random = g_rand_new_with_seed(7);
   int n_taken = 0, n_refused = 0;
@@ -229,19 +221,8 @@ START_TEST(damaged_logs_never_crash) {
   }
   ck_assert(n_taken > 20 && n_refused > 20);
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("all");
-  tcase_add_checked_fixture(tests, set_up, tear_down);
-  tcase_add_test(tests, a_run_arrives_with_its_ranks_and_both_columns);
-  tcase_add_test(tests, several_programs_may_follow_each_other);
-  tcase_add_test(tests, json_says_the_same);
-  tcase_add_test(tests, columns_are_found_by_name);
-  tcase_add_test(tests, a_table_alone_will_do);
-  tcase_add_test(tests, a_bandwidth_is_that_of_its_time_but_for_its_digits);
-  tcase_add_test(tests, broken_logs_are_refused_with_their_line);
-  tcase_add_test(tests, broken_json_is_refused_with_its_line);
-  tcase_add_test(tests, damaged_logs_never_crash);
-  return run_case("nccl-tests logs", tests);
+  tcase_add_checked_fixture(listed_tests(), set_up, tear_down);
+  return run_tests();
 }

@@ -21,7 +21,7 @@ static Cluster *import_of(NodeImportParser parse, const char *file, const Import
 
 /* The made-up file: GPU 1's slot has 8 lanes behind a bridge of 16; both switches have an uplink of 16 lanes of 32
  * GT/s: 16 · 32 · 128/130 / 8 = 63.015 GB/s. Each GPU has 2 · 9 NVLinks of 25 GB/s. 400,000 Mb/s are 50 GB/s. */
-START_TEST(ncclsxml_becomes_the_node_it_describes) {
+TEST(ncclsxml_becomes_the_node_it_describes) {
   g_autoptr(Cluster) cluster = import_of(nccl_xml_parse, DATA "hopper-4.xml", &(ImportChoices){.name = "t"});
   const NodeTopology *node = &cluster->node;
   ck_assert_int_eq(cluster->gpus_per_node, 4);
@@ -42,11 +42,10 @@ START_TEST(ncclsxml_becomes_the_node_it_describes) {
     ck_assert_int_eq(node->rails[gpu].nic, gpu / 2);
   }
 }
-END_TEST
 
 /* GPU 2 and 3 have 4 + 2 links, the others 8; a ring goes at the pace of 6 · 25 GB/s. The file says no PCIe rates: 31.5
  * GB/s are those of a x16 slot of Ampere. */
-START_TEST(wired_gpus_become_a_mesh) {
+TEST(wired_gpus_become_a_mesh) {
   g_autoptr(Cluster) cluster = import_of(nccl_xml_parse, DATA "mesh-4.xml", &(ImportChoices){.name = "t"});
   ck_assert_int_eq(cluster->scale_up, SCALE_UP_NVLINK_MESH);
   ck_assert_double_eq(cluster->scale_up_Bps, 150e9);
@@ -57,10 +56,9 @@ START_TEST(wired_gpus_become_a_mesh) {
   ck_assert_int_eq(cluster->nics_per_node, 0);
   ck_assert_double_eq(cluster->node.gpu_ports[0].Bps, 31.5e9);
 }
-END_TEST
 
 /* NV12 to each of 3 others would be 36 links where an A100 has 12: a switch. GPU 1 is one bridge farther from NIC 0. */
-START_TEST(a_matrix_on_a_switch_becomes_sockets_and_switches) {
+TEST(a_matrix_on_a_switch_becomes_sockets_and_switches) {
   const ImportChoices choices = {.name = "t", .generation = "ampere", .nic_Bps = 25e9};
   g_autoptr(Cluster) cluster = import_of(smi_matrix_parse, DATA "switched-4.txt", &choices);
   const NodeTopology *node = &cluster->node;
@@ -77,9 +75,8 @@ START_TEST(a_matrix_on_a_switch_becomes_sockets_and_switches) {
   ck_assert(node_topology_is_gpudirect(node, 1, 0));
   ck_assert(!node_topology_is_gpudirect(node, 2, 1)); /* PHB */
 }
-END_TEST
 
-START_TEST(an_old_matrix_with_named_nics_is_read) {
+TEST(an_old_matrix_with_named_nics_is_read) {
   const ImportChoices choices = {.name = "t", .generation = "volta", .nic_Bps = 12.5e9};
   g_autoptr(Cluster) cluster = import_of(smi_matrix_parse, DATA "pcie-4.txt", &choices);
   const NodeTopology *node = &cluster->node;
@@ -93,9 +90,8 @@ START_TEST(an_old_matrix_with_named_nics_is_read) {
   ck_assert_int_eq(node->switches[node->gpu_ports[0].pcie_switch].parent,
                    node->switches[node->gpu_ports[2].pcie_switch].parent);
 }
-END_TEST
 
-START_TEST(what_neither_dump_nor_user_says_is_asked_for) {
+TEST(what_neither_dump_nor_user_says_is_asked_for) {
   static const struct {
     ImportChoices choices;
     const char *expected;
@@ -110,9 +106,8 @@ START_TEST(what_neither_dump_nor_user_says_is_asked_for) {
     ck_assert_msg(strstr(error->message, cases[i].expected) != NULL, "%s", error->message);
   }
 }
-END_TEST
 
-START_TEST(names_of_any_kind_survive_the_text) {
+TEST(names_of_any_kind_survive_the_text) {
   static const char *const names[] = {"a \"quoted\" \\ name", "x: y # z", "- [", "line\nbreak", "\xff\xfe", "ü"};
   for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
     g_autoptr(Cluster) cluster = import_of(nccl_xml_parse, DATA "mesh-4.xml", &(ImportChoices){.name = names[i]});
@@ -120,7 +115,6 @@ START_TEST(names_of_any_kind_survive_the_text) {
       ck_assert_str_eq(cluster->name, names[i]);
   }
 }
-END_TEST
 
 typedef struct {
   NodeImportParser parse;
@@ -129,7 +123,7 @@ typedef struct {
   const char *expected;
 } Break;
 
-START_TEST(each_mistake_is_refused_where_it_stands) {
+TEST(each_mistake_is_refused_where_it_stands) {
   static const Break breaks[] = {
       {nccl_xml_parse, "hopper-4.xml", "<system version=\"1\">", "<systems version=\"1\">", 3, "expected <system>"},
       {nccl_xml_parse, "hopper-4.xml", "</cpu>\n</system>", "</system>", 52, "not XML as expected"},
@@ -167,7 +161,6 @@ START_TEST(each_mistake_is_refused_where_it_stands) {
     ck_assert_msg(strstr(error->message, breaks[i].expected) != NULL, "\"%s\": %s", breaks[i].to, error->message);
   }
 }
-END_TEST
 
 /* Fuzz: copies of a sound text with a few bytes, words or lines changed. Whatever comes of it, it is an error with a
  * message or a cluster whose graph, checks and first path can be had. */
@@ -252,7 +245,7 @@ static int count_fuzz(void) {
   return given != NULL ? atoi(given) : 3000;
 }
 
-START_TEST(mutated_dumps_are_read_or_refused) {
+TEST(mutated_dumps_are_read_or_refused) {
   static const struct {
     const char *file;
     NodeImportParser parse; /* NULL: a cluster file */
@@ -274,18 +267,7 @@ START_TEST(mutated_dumps_are_read_or_refused) {
   }
   ck_assert_int_eq(n_bad, 0);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("node_import");
-  tcase_set_timeout(cases, 0); /* a long fuzz is asked for by hand */
-  tcase_add_test(cases, ncclsxml_becomes_the_node_it_describes);
-  tcase_add_test(cases, wired_gpus_become_a_mesh);
-  tcase_add_test(cases, a_matrix_on_a_switch_becomes_sockets_and_switches);
-  tcase_add_test(cases, an_old_matrix_with_named_nics_is_read);
-  tcase_add_test(cases, what_neither_dump_nor_user_says_is_asked_for);
-  tcase_add_test(cases, names_of_any_kind_survive_the_text);
-  tcase_add_test(cases, each_mistake_is_refused_where_it_stands);
-  tcase_add_test(cases, mutated_dumps_are_read_or_refused);
-  return run_case("node_import", cases);
+  return run_tests();
 }

@@ -11,7 +11,7 @@ static char *whole_text(void) {
   return text_file_read(STEPSIM_SOURCE_DATA "/tests/data/topology/everything.yaml");
 }
 
-START_TEST(every_key_lands_in_its_field) {
+TEST(every_key_lands_in_its_field) {
   g_autofree char *whole = whole_text();
   g_autoptr(Cluster) cluster = cluster_of(whole);
   const NodeTopology *node = &cluster->node;
@@ -40,7 +40,6 @@ START_TEST(every_key_lands_in_its_field) {
   ck_assert_str_eq(range[1].gpu.name, "a100-sxm4-80gb");
   ck_assert_double_eq(g_array_index(cluster->faults, LinkFault, 0).factor, 0);
 }
-END_TEST
 
 typedef struct {
   const char *from, *to;
@@ -48,7 +47,7 @@ typedef struct {
   const char *expected;
 } Break;
 
-START_TEST(each_mistake_is_refused_where_it_stands) {
+TEST(each_mistake_is_refused_where_it_stands) {
   static const Break breaks[] = {
       {"gpus: [1, 0]", "gpus: [1, 4]", 15, "found GPU \"4\", expected 0 to 3"},
       {"gpus: [1, 0]", "gpus: [1]", 15, "found 1 GPU, expected the two that are wired"},
@@ -97,7 +96,6 @@ START_TEST(each_mistake_is_refused_where_it_stands) {
     ck_assert_msg(strstr(error->message, breaks[i].expected) != NULL, "\"%s\": %s", breaks[i].to, error->message);
   }
 }
-END_TEST
 
 /* NULL with the error set. Owned by the caller. */
 static Cluster *taxed(const char *value, GError **error) {
@@ -112,7 +110,7 @@ static TransferTax tax_of(const char *value) {
   return cluster->transfer_tax;
 }
 
-START_TEST(a_tax_on_transfers_is_said_in_three_ways) {
+TEST(a_tax_on_transfers_is_said_in_three_ways) {
   const TransferTax any = tax_of("0.2"), by_kind = tax_of("{nvlink: 0.15, net: 0.02}"), channels = tax_of("channels");
   for (int link = 0; link < N_LINKS; link++) {
     ck_assert_double_eq(any.of_link[link], 0.2);
@@ -123,9 +121,8 @@ START_TEST(a_tax_on_transfers_is_said_in_three_ways) {
   ck_assert_double_eq(by_kind.of_link[LINK_NET], 0.02);
   ck_assert(channels.by_channels && !any.by_channels && !by_kind.by_channels);
 }
-END_TEST
 
-START_TEST(other_taxes_are_refused) {
+TEST(other_taxes_are_refused) {
   static const struct {
     const char *value, *expected;
   } taxes[] = {{"much", "found \"much\", expected a number from 0 to 10, numbers by kind of link"},
@@ -143,9 +140,8 @@ START_TEST(other_taxes_are_refused) {
     ck_assert_msg(strstr(error->message, taxes[i].expected) != NULL, "%s", error->message);
   }
 }
-END_TEST
 
-START_TEST(gpus_spread_over_nics_in_order) {
+TEST(gpus_spread_over_nics_in_order) {
   static const struct {
     int n_gpus, n_nics, n_rails;
     Rail rails[8];
@@ -164,9 +160,8 @@ START_TEST(gpus_spread_over_nics_in_order) {
     node_topology_clear(&node);
   }
 }
-END_TEST
 
-START_TEST(faults_are_refused_by_costs_and_other_gpus_are_counted) {
+TEST(faults_are_refused_by_costs_and_other_gpus_are_counted) {
   g_autofree char *whole = whole_text();
   g_autoptr(Cluster) cluster = cluster_of(whole);
   g_autoptr(GError) error = NULL;
@@ -178,9 +173,8 @@ START_TEST(faults_are_refused_by_costs_and_other_gpus_are_counted) {
   ck_assert_int_eq(cluster_other_gpus(cluster, 13), 1); /* node 3 */
   ck_assert_int_eq(cluster_other_gpus(cluster, 36), 2); /* node 8 */
 }
-END_TEST
 
-START_TEST(a_place_has_one_fault) {
+TEST(a_place_has_one_fault) {
   static const struct {
     const char *first, *second, *place;
   } pairs[] = {{"at: node1/nic0, factor: 0.5", "at: node1/nic0, factor: dead", "node1/nic0"},
@@ -201,11 +195,10 @@ START_TEST(a_place_has_one_fault) {
     ck_assert_str_eq(error->message, expected);
   }
 }
-END_TEST
 
 #define HOST_NODE HEAD "node:\n  gpus: 4\n" NVSWITCH NICS PCIE
 
-START_TEST(a_host_and_its_drives_are_taken_as_written) {
+TEST(a_host_and_its_drives_are_taken_as_written) {
   /* slots of 64, an uplink of 60 for each two GPUs, half of it reached; all together 100 GB/s */
   g_autoptr(Cluster) cluster = cluster_of(HOST_NODE "  host: {link_efficiency: 0.5, links_together: 100 GB/s, "
                                                     "memory_bandwidth: 400 GB/s, update_efficiency: 0.25}\n"
@@ -220,9 +213,8 @@ START_TEST(a_host_and_its_drives_are_taken_as_written) {
   ck_assert_double_eq(host_link_Bps(host, &cluster->node, 2), 15e9);   /* half of it */
   ck_assert_double_eq(host_link_Bps(host, &cluster->node, 4), 12.5e9); /* a quarter of what all have */
 }
-END_TEST
 
-START_TEST(half_a_host_is_refused) {
+TEST(half_a_host_is_refused) {
   static const struct {
     const char *keys, *expected;
   } cases[] = {
@@ -243,18 +235,7 @@ START_TEST(half_a_host_is_refused) {
                   "%s", error->message);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("node_keys");
-  tcase_add_test(cases, every_key_lands_in_its_field);
-  tcase_add_test(cases, each_mistake_is_refused_where_it_stands);
-  tcase_add_test(cases, a_tax_on_transfers_is_said_in_three_ways);
-  tcase_add_test(cases, other_taxes_are_refused);
-  tcase_add_test(cases, gpus_spread_over_nics_in_order);
-  tcase_add_test(cases, faults_are_refused_by_costs_and_other_gpus_are_counted);
-  tcase_add_test(cases, a_place_has_one_fault);
-  tcase_add_test(cases, a_host_and_its_drives_are_taken_as_written);
-  tcase_add_test(cases, half_a_host_is_refused);
-  return run_case("node_keys", cases);
+  return run_tests();
 }

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-START_TEST(a_file_without_optional_keys_has_the_default_structure) {
+TEST(a_file_without_optional_keys_has_the_default_structure) {
   g_autoptr(Cluster) cluster = cluster_of(HEAD "node:\n  gpus: 4\n" NVSWITCH NICS);
   g_autoptr(Topology) t = topology_of(cluster, 8);
   /* 8 GPUs, 4 NICs, 2 NVSwitches, 1 core; per node 4 NVLinks, 4 GPU-NIC, 2 NIC-core */
@@ -21,9 +21,8 @@ START_TEST(a_file_without_optional_keys_has_the_default_structure) {
   ck_assert_double_eq(topology_link_left_Bps(nic), 45e9);
   ck_assert_double_eq_tol(nic->latency_s, 10e-6, 1e-15); /* half of a send's */
 }
-END_TEST
 
-START_TEST(every_shipped_cluster_has_a_sound_graph) {
+TEST(every_shipped_cluster_has_a_sound_graph) {
   g_auto(GStrv) names = data_path_list("topologies", ".yaml");
   ck_assert_uint_ge(g_strv_length(names), 25);
   for (int i = 0; names[i] != NULL; i++) {
@@ -38,9 +37,8 @@ START_TEST(every_shipped_cluster_has_a_sound_graph) {
                   findings->len > 0 ? g_array_index(findings, Finding, 0).what : "");
   }
 }
-END_TEST
 
-START_TEST(names_lead_back_to_their_vertices) {
+TEST(names_lead_back_to_their_vertices) {
   static const char *const files[] = {"dgx-h100", "dgx-1-v100", "gb200-nvl72", "llama3-h100", "a100-pcie"};
   for (gsize i = 0; i < G_N_ELEMENTS(files); i++) {
     g_autoptr(Cluster) cluster = cluster_read(files[i], NULL);
@@ -57,9 +55,8 @@ START_TEST(names_lead_back_to_their_vertices) {
     ck_assert_int_lt(topology_find_vertex(t, ""), 0);
   }
 }
-END_TEST
 
-START_TEST(the_cube_mesh_has_six_links_per_gpu) {
+TEST(the_cube_mesh_has_six_links_per_gpu) {
   g_autoptr(Cluster) cluster = cluster_read("dgx-1-v100", NULL);
   g_autoptr(Topology) t = topology_of(cluster, 8);
   int n_links[8] = {0};
@@ -72,9 +69,8 @@ START_TEST(the_cube_mesh_has_six_links_per_gpu) {
   for (int gpu = 0; gpu < 8; gpu++)
     ck_assert_int_eq(n_links[gpu], 6);
 }
-END_TEST
 
-START_TEST(a_mesh_without_pairs_is_complete) {
+TEST(a_mesh_without_pairs_is_complete) {
   g_autoptr(Cluster) cluster =
       cluster_of(HEAD "node:\n  gpus: 4\n  nics: 0\n"
                       "  scale_up: {kind: nvlink_mesh, bandwidth: 300 GB/s, efficiency: 0.8, latency: 10 us}\n");
@@ -82,19 +78,17 @@ START_TEST(a_mesh_without_pairs_is_complete) {
   ck_assert_int_eq(t->n_links, 6); /* 4 · 3 / 2 */
   ck_assert_double_eq(link_of(t, "node0/gpu1", "node0/gpu3")->Bps, 100e9);
 }
-END_TEST
 
-START_TEST(a_domain_of_several_nodes_has_one_switch) {
+TEST(a_domain_of_several_nodes_has_one_switch) {
   g_autoptr(Cluster) cluster = cluster_read("gb200-nvl72", NULL);
   g_autoptr(Topology) t = topology_of(cluster, 144);
   ck_assert_int_ge(topology_find_link(t, vertex_of(t, "node17/gpu3"), vertex_of(t, "domain0/nvswitch")), 0);
   ck_assert_int_ge(topology_find_link(t, vertex_of(t, "node18/gpu0"), vertex_of(t, "domain1/nvswitch")), 0);
   assert_way(t, 0, 71, "node0/gpu0 domain0/nvswitch node17/gpu3");
 }
-END_TEST
 
 /* Pods of 3,072 GPUs with a NIC of 50 GB/s each send 3,072 · 50 = 153.6 TB/s up from below; a seventh of it leaves. */
-START_TEST(an_uplink_is_what_comes_up_over_the_oversubscription) {
+TEST(an_uplink_is_what_comes_up_over_the_oversubscription) {
   g_autoptr(Cluster) cluster = cluster_read("llama3-h100", NULL);
   g_autoptr(Topology) t = topology_of(cluster, 3080); /* one node into the second pod */
   ck_assert_double_eq_tol(link_of(t, "tier0.0", "tier1.0")->Bps, 153.6e12 / 7, 1);
@@ -102,11 +96,10 @@ START_TEST(an_uplink_is_what_comes_up_over_the_oversubscription) {
   assert_way(t, 0, 8, "node0/gpu0 node0/nic0 tier0.0 node1/nic0 node1/gpu0");
   assert_way(t, 0, 3072, "node0/gpu0 node0/nic0 tier0.0 tier1.0 tier0.1 node384/nic0 node384/gpu0");
 }
-END_TEST
 
 /* Per GPU 2 · 50 / 4 = 25 GB/s leave a node. Leaves of 2 nodes, one per rail: 2 · 50 = 100 GB/s in, 1:2 out. Pods of 16
  * GPUs take 16 · 25 / 2 = 200 GB/s from their leaves and let 1:4 of it out: 50 GB/s. */
-START_TEST(oversubscription_multiplies_on_the_way_up) {
+TEST(oversubscription_multiplies_on_the_way_up) {
   g_autoptr(Cluster) cluster = cluster_of(
       HEAD "node:\n  gpus: 4\n" NVSWITCH NICS
            "fabric:\n  leaves: {kind: rail_optimised, nodes: 2, latency: 1 us}\n  tiers:\n"
@@ -119,29 +112,26 @@ START_TEST(oversubscription_multiplies_on_the_way_up) {
   ck_assert_str_eq(way, "node0/gpu0 node0/nic0 leaf0.0 pod0 leaf1.0 node3/nic0 node3/gpu0");
   ck_assert_double_eq_tol(route->latency_s, 23e-6, 1e-12); /* 20 of the NICs, 1 of leaves, 2 of the pod */
 }
-END_TEST
 
-START_TEST(classic_leaves_take_all_nics_of_their_nodes) {
+TEST(classic_leaves_take_all_nics_of_their_nodes) {
   g_autoptr(Cluster) cluster =
       cluster_of(HEAD "node:\n  gpus: 4\n" NVSWITCH NICS "fabric:\n  leaves: {kind: classic, nodes: 2}\n");
   g_autoptr(Topology) t = topology_of(cluster, 16);
   ck_assert_double_eq(link_of(t, "leaf1", "core")->Bps, 200e9); /* 2 nodes · 2 · 50 */
   assert_way(t, 0, 6, "node0/gpu0 node0/nic0 leaf0 node1/nic1 node1/gpu2");
 }
-END_TEST
 
 /* A first tier that carries half of the NICs needs a place to be narrow at. */
-START_TEST(an_oversubscribed_first_tier_narrows_each_node) {
+TEST(an_oversubscribed_first_tier_narrows_each_node) {
   g_autoptr(Cluster) cluster =
       cluster_of(HEAD "node:\n  gpus: 4\n" NVSWITCH NICS "fabric:\n  tiers: [{span: 64, oversubscription: 2}]\n");
   g_autoptr(Topology) t = topology_of(cluster, 8);
   ck_assert_double_eq(link_of(t, "leaf1", "tier0.0")->Bps, 50e9); /* 2 · 50 / 2 */
 }
-END_TEST
 
 /* Routes. */
 
-START_TEST(a_path_without_nvlink_climbs_the_pcie_tree) {
+TEST(a_path_without_nvlink_climbs_the_pcie_tree) {
   g_autoptr(Cluster) cluster = cluster_of(
       HEAD
       "node:\n  gpus: 4\n  scale_up: {kind: pcie, bandwidth: 32 GB/s, efficiency: 0.5, latency: 10 us}\n" NICS PCIE);
@@ -155,9 +145,8 @@ START_TEST(a_path_without_nvlink_climbs_the_pcie_tree) {
   ck_assert_double_eq_tol(route->latency_s, 10e-6, 1e-15);
   ck_assert(!route->uses_net);
 }
-END_TEST
 
-START_TEST(gpudirect_stays_below_the_switch_and_staging_goes_through_the_socket) {
+TEST(gpudirect_stays_below_the_switch_and_staging_goes_through_the_socket) {
   static const struct {
     const char *key;
     gboolean is_staged;
@@ -180,28 +169,25 @@ START_TEST(gpudirect_stays_below_the_switch_and_staging_goes_through_the_socket)
     ck_assert_int_eq(route->is_staged[1], cases[i].is_staged);
   }
 }
-END_TEST
 
-START_TEST(a_nic_on_another_socket_is_staged) {
+TEST(a_nic_on_another_socket_is_staged) {
   g_autoptr(Cluster) cluster = cluster_of(HEAD "node:\n  gpus: 4\n" NVSWITCH NICS PCIE
                                                "  rails: [{nic: 1, gpus: [0, 1, 2, 3]}, {nic: 0, gpus: [3]}]\n");
   g_autoptr(Topology) t = topology_of(cluster, 8);
   g_autoptr(Route) route = route_new(t, 0, 6, NULL);
   ck_assert(route->is_staged[0] && !route->is_staged[1]);
 }
-END_TEST
 
 /* NVB: gpu0 – gpu1 – gpu5 and gpu0 – gpu4 – gpu5 both join 0 and 5; the first has links of 25 and 50, the second of 50
  * and 25 GB/s: as wide, and the lower GPU is taken. */
-START_TEST(mesh_peers_that_are_not_wired_meet_in_one_between) {
+TEST(mesh_peers_that_are_not_wired_meet_in_one_between) {
   g_autoptr(Cluster) cluster = cluster_read("dgx-1-v100", NULL);
   g_autoptr(Topology) t = topology_of(cluster, 8);
   assert_way(t, 0, 3, "node0/gpu0 node0/gpu3");
   assert_way(t, 0, 5, "node0/gpu0 node0/gpu1 node0/gpu5");
 }
-END_TEST
 
-START_TEST(another_rail_is_reached_through_a_peer_on_it) {
+TEST(another_rail_is_reached_through_a_peer_on_it) {
   g_autoptr(Cluster) cluster = cluster_read("dgx-h100", NULL);
   g_autoptr(Topology) t = topology_of(cluster, 16);
   g_autoptr(Route) route = route_new(t, 1, 10, NULL);
@@ -210,7 +196,6 @@ START_TEST(another_rail_is_reached_through_a_peer_on_it) {
   ck_assert_str_eq(way, "node0/gpu1 node0/nvswitch node0/gpu2 node0/pcie2 node0/nic2 leaf0.2 node1/nic2 node1/pcie2 "
                         "node1/gpu2");
 }
-END_TEST
 
 /* Faults. */
 
@@ -226,7 +211,7 @@ static Topology *faulty(const char *faults, Cluster **cluster, GError **error) {
 #define SIXTEEN "max_gpus: 16\n"
 #define JOINED SIXTEEN "fabric:\n  tiers: [{span: 16, oversubscription: 1}]\n"
 
-START_TEST(faults_take_bandwidth_from_the_links_they_name) {
+TEST(faults_take_bandwidth_from_the_links_they_name) {
   g_autoptr(Cluster) cluster = NULL;
   g_autoptr(Topology) t = faulty("  - {at: node1/nic0, factor: dead}\n"
                                  "  - {link: [node0/nvswitch, node0/gpu1], factor: 0.25}\n"
@@ -237,9 +222,8 @@ START_TEST(faults_take_bandwidth_from_the_links_they_name) {
   ck_assert_double_eq(topology_link_left_Bps(link_of(t, "node0/gpu1", "node0/nvswitch")), 80e9); /* 400 · 0.8 / 4 */
   ck_assert_double_eq(link_of(t, "node0/gpu2", "node0/nvswitch")->factor, 1);
 }
-END_TEST
 
-START_TEST(of_faults_at_both_ends_of_a_link_the_worse_counts) {
+TEST(of_faults_at_both_ends_of_a_link_the_worse_counts) {
   g_autoptr(Cluster) cluster = NULL;
   g_autoptr(Topology) t = faulty("  - {at: node0/gpu1, factor: 0.25}\n"
                                  "  - {at: node0/nvswitch, factor: 0.5}\n"
@@ -249,9 +233,8 @@ START_TEST(of_faults_at_both_ends_of_a_link_the_worse_counts) {
   ck_assert_double_eq(link_of(t, "node0/gpu1", "node0/nvswitch")->factor, 0.25);
   ck_assert_double_eq(link_of(t, "node0/gpu2", "node0/nvswitch")->factor, 0);
 }
-END_TEST
 
-START_TEST(dead_links_are_avoided_or_named) {
+TEST(dead_links_are_avoided_or_named) {
   g_autoptr(Cluster) cluster = NULL;
   g_autoptr(Topology) t = faulty("  - {link: [node0/gpu1, node0/nvswitch], factor: dead}\n"
                                  "  - {link: [node0/pcie1, node0/socket1], factor: dead}\n",
@@ -263,9 +246,8 @@ START_TEST(dead_links_are_avoided_or_named) {
   ck_assert_ptr_nonnull(none);
   ck_assert(none->uses_net);
 }
-END_TEST
 
-START_TEST(without_a_live_nic_both_go_over_their_neighbours) {
+TEST(without_a_live_nic_both_go_over_their_neighbours) {
   g_autoptr(Cluster) cluster = NULL;
   g_autoptr(Topology) t = faulty("  - {at: node1/nic0, factor: dead}\n", &cluster, NULL);
   /* GPUs 0 and 1 of node 1 are on NIC 0; the first GPU after those is 2, at its NIC */
@@ -279,9 +261,8 @@ START_TEST(without_a_live_nic_both_go_over_their_neighbours) {
   g_autoptr(Route) sound = route_new(t, 2, 6, NULL);
   ck_assert_int_eq(sound->partner, -1);
 }
-END_TEST
 
-START_TEST(faults_at_other_parts_of_the_cluster_are_taken) {
+TEST(faults_at_other_parts_of_the_cluster_are_taken) {
   /* the last node of 4, and the second block of 8 GPUs with the core above both: not among the first 8 */
   static const char *const faults[] = {
       "  - {at: node3/nic1, factor: dead}\n" SIXTEEN,
@@ -295,9 +276,8 @@ START_TEST(faults_at_other_parts_of_the_cluster_are_taken) {
     ck_assert_msg(t != NULL, "%s: %s", faults[i], error != NULL ? error->message : "");
   }
 }
-END_TEST
 
-START_TEST(no_path_left_is_impossible_and_says_why) {
+TEST(no_path_left_is_impossible_and_says_why) {
   g_autoptr(Cluster) cluster = NULL;
   g_autoptr(Topology) t =
       faulty("  - {at: node1/nic0, factor: dead}\n  - {at: node1/nic1, factor: dead}\n", &cluster, NULL);
@@ -306,9 +286,8 @@ START_TEST(no_path_left_is_impossible_and_says_why) {
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
   ck_assert_msg(strstr(error->message, "is dead") != NULL, "%s", error->message);
 }
-END_TEST
 
-START_TEST(faults_at_what_is_not_there_are_refused) {
+TEST(faults_at_what_is_not_there_are_refused) {
   static const struct {
     const char *fault, *expected;
   } cases[] = {{"  - {at: node0/nic3, factor: dead}\n", "t.yaml:19: faults: found \"node0/nic3\""},
@@ -328,11 +307,10 @@ START_TEST(faults_at_what_is_not_there_are_refused) {
     ck_assert_msg(strstr(error->message, cases[i].expected) != NULL, "%s lacks %s", error->message, cases[i].expected);
   }
 }
-END_TEST
 
 /* Sizes. */
 
-START_TEST(more_gpus_than_there_are_is_impossible) {
+TEST(more_gpus_than_there_are_is_impossible) {
   g_autoptr(Cluster) big = cluster_read("llama3-h100", NULL), alone = cluster_read("simumax-b200", NULL);
   g_autoptr(GError) beyond = NULL, unjoined = NULL;
   ck_assert_ptr_null(topology_new(big, 24577, &beyond));
@@ -340,7 +318,6 @@ START_TEST(more_gpus_than_there_are_is_impossible) {
   ck_assert_ptr_null(topology_new(alone, 9, &unjoined));
   ck_assert(g_error_matches(unjoined, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
 }
-END_TEST
 
 /* Checks: each mistake alone in an otherwise sound file. */
 static const struct {
@@ -408,7 +385,7 @@ static const struct {
     {"name: t\nbase: dgx-h100\nnode: {scale_up: {bandwidth: 200 GB/s}}\n", NULL, FALSE}, /* of some, as an H800's */
 };
 
-START_TEST(each_mistake_is_found) {
+TEST(each_mistake_is_found) {
   for (gsize i = 0; i < G_N_ELEMENTS(mistakes); i++) {
     g_autoptr(Cluster) cluster = cluster_of(mistakes[i].text);
     g_autoptr(Topology) t =
@@ -425,33 +402,7 @@ START_TEST(each_mistake_is_found) {
     ck_assert(*first->advice != '\0');
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("topology");
-  tcase_add_test(cases, a_file_without_optional_keys_has_the_default_structure);
-  tcase_add_test(cases, every_shipped_cluster_has_a_sound_graph);
-  tcase_add_test(cases, names_lead_back_to_their_vertices);
-  tcase_add_test(cases, the_cube_mesh_has_six_links_per_gpu);
-  tcase_add_test(cases, a_mesh_without_pairs_is_complete);
-  tcase_add_test(cases, a_domain_of_several_nodes_has_one_switch);
-  tcase_add_test(cases, an_uplink_is_what_comes_up_over_the_oversubscription);
-  tcase_add_test(cases, oversubscription_multiplies_on_the_way_up);
-  tcase_add_test(cases, classic_leaves_take_all_nics_of_their_nodes);
-  tcase_add_test(cases, an_oversubscribed_first_tier_narrows_each_node);
-  tcase_add_test(cases, a_path_without_nvlink_climbs_the_pcie_tree);
-  tcase_add_test(cases, gpudirect_stays_below_the_switch_and_staging_goes_through_the_socket);
-  tcase_add_test(cases, a_nic_on_another_socket_is_staged);
-  tcase_add_test(cases, mesh_peers_that_are_not_wired_meet_in_one_between);
-  tcase_add_test(cases, another_rail_is_reached_through_a_peer_on_it);
-  tcase_add_test(cases, faults_take_bandwidth_from_the_links_they_name);
-  tcase_add_test(cases, of_faults_at_both_ends_of_a_link_the_worse_counts);
-  tcase_add_test(cases, dead_links_are_avoided_or_named);
-  tcase_add_test(cases, without_a_live_nic_both_go_over_their_neighbours);
-  tcase_add_test(cases, no_path_left_is_impossible_and_says_why);
-  tcase_add_test(cases, faults_at_what_is_not_there_are_refused);
-  tcase_add_test(cases, faults_at_other_parts_of_the_cluster_are_taken);
-  tcase_add_test(cases, more_gpus_than_there_are_is_impossible);
-  tcase_add_test(cases, each_mistake_is_found);
-  return run_case("topology", cases);
+  return run_tests();
 }

@@ -27,7 +27,7 @@ static void assert_says(const Cluster *cluster, const char *words) {
   ck_assert_msg(strstr(cluster->wiring->text, words) != NULL, "%s", cluster->wiring->text);
 }
 
-START_TEST(gpus_share_the_uplink_to_their_nics) {
+TEST(gpus_share_the_uplink_to_their_nics) {
   /* 4 flows over 200·0.5 = 100 GB/s: 25 each, as much as a NIC; over 50: half; over 25: a quarter */
   g_autoptr(Cluster) wide = cluster_of(UPLINK("200 GB/s"));
   ck_assert_ptr_null(wide->wiring);
@@ -41,7 +41,6 @@ START_TEST(gpus_share_the_uplink_to_their_nics) {
   assert_share((send_cost_s(quarter, 0, 4, 1e9) - 20e-6) / (send_cost_s(wide, 0, 4, 1e9) - 20e-6), 4);
   ck_assert_double_eq(send_cost_s(quarter, 0, 1, 1e9), send_cost_s(wide, 0, 1, 1e9));
 }
-END_TEST
 
 /* 2 GPUs and 2 NICs under one switch. */
 #define STAGED(how)                                                                                                    \
@@ -50,16 +49,15 @@ END_TEST
        "  pcie:\n    bandwidth: 64 GB/s\n    efficiency: 0.5\n    sockets: [{}]\n"                                     \
        "    switches: [{socket: 0, uplink: 100 GB/s, gpus: [0, 1], nics: [0, 1]}]\n"
 
-START_TEST(what_is_staged_in_host_memory_passes_the_uplink_twice) {
+TEST(what_is_staged_in_host_memory_passes_the_uplink_twice) {
   g_autoptr(Cluster) direct = cluster_of(STAGED("auto"));
   ck_assert_ptr_null(direct->wiring);
   /* each way of the uplink: 2 GPUs' data to memory, and 2 NICs' that came in; 50 GB/s over 4 flows, 12.5 of 25 */
   g_autoptr(Cluster) staged = cluster_of(STAGED("never"));
   assert_share(wiring_egress_share(staged->wiring), 0.5);
 }
-END_TEST
 
-START_TEST(a_nic_is_shared_by_those_it_serves) {
+TEST(a_nic_is_shared_by_those_it_serves) {
   /* of 2 NICs for 4 GPUs each has half of one; the three on NIC 0 have a third */
   g_autoptr(Cluster) uneven =
       cluster_of(HEAD "node:\n  gpus: 4\n" NVSWITCH NICS "  rails: [{nic: 0, gpus: [0, 1, 2]}, {nic: 1, gpus: [3]}]\n");
@@ -73,7 +71,6 @@ START_TEST(a_nic_is_shared_by_those_it_serves) {
                       "    sockets: [{gpus: [0], nics: [0, 1]}]\n");
   assert_share(wiring_egress_share(slot->wiring), 32.0 / 90);
 }
-END_TEST
 
 /* 8 GPUs in 4 linked pairs, on a PCIe tree of two sockets. */
 static const char pairs_text[] =
@@ -85,7 +82,7 @@ static const char pairs_text[] =
          "    switches:\n      - {socket: 0, uplink: 60 GB/s, gpus: [0, 1, 2, 3], nics: [0]}\n"
          "      - {socket: 1, uplink: 60 GB/s, gpus: [4, 5, 6, 7], nics: [1]}\n";
 
-START_TEST(beyond_linked_pairs_gpus_meet_on_pcie) {
+TEST(beyond_linked_pairs_gpus_meet_on_pcie) {
   g_autoptr(Cluster) cluster = cluster_of(pairs_text);
   const NodeWiring *wiring = cluster->wiring;
   /* of 80 GB/s: pairs all; four go 1 → 2 and 3 → 0 through slots of 32; eight pass the sockets once each way, 10 */
@@ -106,7 +103,6 @@ START_TEST(beyond_linked_pairs_gpus_meet_on_pcie) {
   assert_share(wiring_send_share(wiring, 5, 3), 5.0 / 80);
   assert_says(cluster, "80.00 GB/s among 2, 32.00 GB/s among 4, 10.00 GB/s among 8; the inter-socket link");
 }
-END_TEST
 
 static double all_reduce_s(const Cluster *cluster, int first, int n, int gap) {
   int ranks[16];
@@ -116,7 +112,7 @@ static double all_reduce_s(const Cluster *cluster, int first, int n, int gap) {
   return collective_cost(cluster, COLLECTIVE_ALL_REDUCE, &shape, 1e9, ALGORITHM_RING).time_s;
 }
 
-START_TEST(a_ring_of_four_in_linked_pairs_is_far_slower_than_one_of_two) {
+TEST(a_ring_of_four_in_linked_pairs_is_far_slower_than_one_of_two) {
   g_autoptr(Cluster) cluster = cluster_of(pairs_text);
   /* S·2(n−1)/n over 80 and 32 GB/s: 12.5 and 46.9 ms of 1 GB, latencies aside */
   const double two_s = all_reduce_s(cluster, 0, 2, 1), four_s = all_reduce_s(cluster, 0, 4, 1);
@@ -124,9 +120,8 @@ START_TEST(a_ring_of_four_in_linked_pairs_is_far_slower_than_one_of_two) {
   ck_assert_double_eq_tol(four_s, 0.046875, 0.0005);
   ck_assert_double_eq_tol(all_reduce_s(cluster, 3, 2, 4), 0.4, 0.001); /* 2.5 GB/s */
 }
-END_TEST
 
-START_TEST(rings_of_a_cube_mesh_have_its_narrowest_cut) {
+TEST(rings_of_a_cube_mesh_have_its_narrowest_cut) {
   /* Links of 20 GB/s. All 8: any GPU's 6, no cut is narrower (the cube's halves are joined by 2 + 2 + 1 + 1), so all
    * that is stated. {0 … 3}: GPU 0 has 1 + 1 + 2 = 4 in it, as have all. Pairs: {0, 1} has 1. Every fourth, {2, 6}: 1.
    */
@@ -139,16 +134,14 @@ START_TEST(rings_of_a_cube_mesh_have_its_narrowest_cut) {
   assert_share(wiring_send_share(cluster->wiring, 0, 5), 1.0 / 6); /* over GPU 1 or 4: 1 link and 2 */
   ck_assert_double_eq(wiring_egress_share(cluster->wiring), 1);
 }
-END_TEST
 
 /* All-reduce of 0.83 of 25 GB/s among 2 and 4 GPUs, of 0.50 among 8 (SimuMax a100_pcie, v1.2, 2025): the tree's sockets
  * make the difference. */
-START_TEST(eight_gpus_on_pcie_have_what_the_sockets_leave) {
+TEST(eight_gpus_on_pcie_have_what_the_sockets_leave) {
   g_autoptr(Cluster) cluster = read_cluster("a100-pcie");
   ck_assert_double_eq_tol(1.5 / all_reduce_s(cluster, 0, 4, 1), 0.83 * 25, 0.02 * 25);
   ck_assert_double_eq_tol(1.75 / all_reduce_s(cluster, 0, 8, 1), 0.50 * 25, 0.02 * 25);
 }
-END_TEST
 
 /* The slowest of a ring's or an exchange's flows by the solver that shares all links max-min fairly. */
 static double slowest_by_solver(const Cluster *cluster, int members, int gap, gboolean is_all) {
@@ -180,7 +173,7 @@ static double slowest_by_solver(const Cluster *cluster, int members, int gap, gb
   return least_Bps;
 }
 
-START_TEST(shares_are_those_of_the_slowest_flow_when_all_are_max_min_fair) {
+TEST(shares_are_those_of_the_slowest_flow_when_all_are_max_min_fair) {
   g_autoptr(Cluster) cluster = read_cluster("a100-pcie");
   const double stated_Bps = cluster->scale_up_Bps * cluster->scale_up_efficiency;
   int n_less = 0;
@@ -195,7 +188,6 @@ START_TEST(shares_are_those_of_the_slowest_flow_when_all_are_max_min_fair) {
       }
   ck_assert_int_ge(n_less, 4);
 }
-END_TEST
 
 /* --- no link that is slower makes anything faster --- */
 
@@ -272,7 +264,7 @@ static int halve_each(Cluster *cluster) {
   return n_lowered;
 }
 
-START_TEST(halving_a_link_makes_nothing_faster) {
+TEST(halving_a_link_makes_nothing_faster) {
   g_autoptr(Cluster) pairs = cluster_of(pairs_text);
   g_autoptr(Cluster) mesh = read_cluster("dgx-1-v100");
   g_autoptr(Cluster) tree = read_cluster("a100-pcie");
@@ -286,9 +278,8 @@ START_TEST(halving_a_link_makes_nothing_faster) {
       ck_assert_int_gt(halve_each(cluster), 50);
     }
 }
-END_TEST
 
-START_TEST(gpus_that_nothing_joins_are_impossible) {
+TEST(gpus_that_nothing_joins_are_impossible) {
   g_autoptr(Cluster) cluster =
       cluster_of(HEAD "node:\n  gpus: 4\n  scale_up:\n    kind: nvlink_mesh\n    bandwidth: 50 GB/s\n"
                       "    efficiency: 0.8\n    latency: 10 us\n    mesh:\n      link: 50 GB/s\n      pairs:\n"
@@ -298,10 +289,9 @@ START_TEST(gpus_that_nothing_joins_are_impossible) {
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
   ck_assert_ptr_nonnull(strstr(error->message, "no path from node0/gpu0 to node0/gpu2"));
 }
-END_TEST
 
 /* 128 GPUs on a socket, as a file may say: not looked at, and said so; domains of any width cost nothing. */
-START_TEST(wide_domains_are_left_as_stated_and_say_so) {
+TEST(wide_domains_are_left_as_stated_and_say_so) {
   g_autoptr(GString) text = g_string_new(HEAD "node:\n  gpus: 128\n  scale_up: {kind: pcie, bandwidth: 25 GB/s, "
                                               "efficiency: 0.8, latency: 10 us}\n  nics: 0\n"
                                               "  pcie:\n    bandwidth: 31.5 GB/s\n    sockets: [{gpus: [0");
@@ -317,7 +307,6 @@ START_TEST(wide_domains_are_left_as_stated_and_say_so) {
                                             "  rails: [{nic: 0, gpus: [0, 1, 2]}, {nic: 1, gpus: [3]}]\n");
   assert_share(wiring_egress_share(wide->wiring), 2.0 / 3);
 }
-END_TEST
 
 /* --- predictions --- */
 
@@ -333,7 +322,7 @@ static gint64 step_ns(const Cluster *cluster, int tp, int dp) {
   return ns;
 }
 
-START_TEST(a_step_waits_for_the_shared_link) {
+TEST(a_step_waits_for_the_shared_link) {
   g_autoptr(Cluster) wide = cluster_of(UPLINK("200 GB/s"));
   g_autoptr(Cluster) narrow = cluster_of(UPLINK("25 GB/s"));
   ck_assert_int_gt(step_ns(narrow, 4, 2), step_ns(wide, 4, 2));
@@ -345,7 +334,6 @@ START_TEST(a_step_waits_for_the_shared_link) {
   ck_assert_int_eq(pair_ns, step_ns(pairs, 2, 1));
   pairs->wiring = wiring;
 }
-END_TEST
 
 /* A cluster with one of its inner links halved; its wiring is the caller's to free. */
 static Cluster with_half(const Cluster *cluster, guint seed) {
@@ -373,7 +361,7 @@ static void clear_half(Cluster *half, const Cluster *cluster) {
     g_free(half->node.gpu_ports);
 }
 
-START_TEST(halving_a_link_never_shortens_a_step) {
+TEST(halving_a_link_never_shortens_a_step) {
   g_autoptr(Cluster) pairs = cluster_of(pairs_text);
   g_autoptr(Cluster) mesh = read_cluster("dgx-1-v100");
   g_autoptr(Cluster) tree = read_cluster("a100-pcie");
@@ -394,22 +382,7 @@ START_TEST(halving_a_link_never_shortens_a_step) {
   }
   ck_assert_int_gt(n_longer, 15);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("wiring");
-  tcase_add_test(tcase, gpus_share_the_uplink_to_their_nics);
-  tcase_add_test(tcase, what_is_staged_in_host_memory_passes_the_uplink_twice);
-  tcase_add_test(tcase, a_nic_is_shared_by_those_it_serves);
-  tcase_add_test(tcase, beyond_linked_pairs_gpus_meet_on_pcie);
-  tcase_add_test(tcase, a_ring_of_four_in_linked_pairs_is_far_slower_than_one_of_two);
-  tcase_add_test(tcase, rings_of_a_cube_mesh_have_its_narrowest_cut);
-  tcase_add_test(tcase, eight_gpus_on_pcie_have_what_the_sockets_leave);
-  tcase_add_test(tcase, shares_are_those_of_the_slowest_flow_when_all_are_max_min_fair);
-  tcase_add_test(tcase, halving_a_link_makes_nothing_faster);
-  tcase_add_test(tcase, gpus_that_nothing_joins_are_impossible);
-  tcase_add_test(tcase, wide_domains_are_left_as_stated_and_say_so);
-  tcase_add_test(tcase, a_step_waits_for_the_shared_link);
-  tcase_add_test(tcase, halving_a_link_never_shortens_a_step);
-  return run_case("wiring", tcase);
+  return run_tests();
 }

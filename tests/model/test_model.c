@@ -69,12 +69,11 @@ static const struct {
               {"glm-4.5-air", 12, 2},       {"olmoe-1b-7b", 1.3, 0.05},  {"minimax-m2", 10, 1.1},
               {"phi-3.5-moe", 6.6, 0.05},   {"dots.llm1", 14, 1},        {"granite-3.1-3b-a800m", 0.8, 0.1}};
 
-START_TEST(active_parameters_are_the_published_ones) {
+LOOP_TEST(active_parameters_are_the_published_ones, G_N_ELEMENTS(active)) {
   g_autoptr(Model) model = model_read(active[_i].name, NULL);
   ck_assert_ptr_nonnull(model);
   ck_assert_double_eq_tol((double)model_active_parameters(model) / 1e9, active[_i].billions, active[_i].digits);
 }
-END_TEST
 
 /* Every choice of `groups` of 4 groups and of 3 of their experts is as likely: places that 12 experts lie in, each with
  * as many of them in a row, counted out. */
@@ -95,7 +94,7 @@ static double places_counted(int n, int groups) {
   return hits / choices;
 }
 
-START_TEST(a_tokens_experts_lie_in_as_many_places_as_counted_out) {
+TEST(a_tokens_experts_lie_in_as_many_places_as_counted_out) {
   const ModelExperts some = {.n = 12, .per_token = 3, .n_groups = 4, .groups_per_token = 2};
   const ModelExperts any = {.n = 12, .per_token = 3};
   const int places[] = {1, 2, 4, 12}; /* both groups of one, one, and parts */
@@ -105,20 +104,18 @@ START_TEST(a_tokens_experts_lie_in_as_many_places_as_counted_out) {
   }
   ck_assert_double_eq_tol(model_expert_places(&some, 12), 3, 1e-12);
 }
-END_TEST
 
 /* 5 holders of 12 experts: 3 of two, which 3 of 12 miss by 10·9·8 / (12·11·10), and 2 of three, by 9·8·7 of them. More
  * holders than experts: some have none. */
-START_TEST(holders_that_do_not_divide_the_experts_have_some_of_one_more) {
+TEST(holders_that_do_not_divide_the_experts_have_some_of_one_more) {
   const ModelExperts any = {.n = 12, .per_token = 3};
   const double expected = 3 * (1 - 720.0 / 1320) + 2 * (1 - 504.0 / 1320);
   ck_assert_double_eq_tol(model_expert_places(&any, 5), expected, 1e-12);
   ck_assert_double_eq_tol(model_expert_places(&any, 16), 3, 1e-12);
 }
-END_TEST
 
 /* 3 of 61 layers are dense: of 4 layers one; a model that has some keeps one. */
-START_TEST(a_model_of_fewer_layers_keeps_its_share_of_dense_ones) {
+TEST(a_model_of_fewer_layers_keeps_its_share_of_dense_ones) {
   g_autoptr(Model) model = model_read("deepseek-v3", NULL);
   ck_assert_int_eq(model_dense_layers(model, 0, 61), 3);
   model_cut_depth(model, 30);
@@ -127,9 +124,8 @@ START_TEST(a_model_of_fewer_layers_keeps_its_share_of_dense_ones) {
   model_cut_depth(mixtral, 4);
   ck_assert_int_eq(model_dense_layers(mixtral, 0, 4), 0);
 }
-END_TEST
 
-START_TEST(parameters_are_the_published_totals) {
+LOOP_TEST(parameters_are_the_published_totals, G_N_ELEMENTS(published)) {
   g_autoptr(GError) error = NULL;
   g_autoptr(Model) model = model_read(published[_i].name, &error);
   ck_assert_msg(model != NULL, "%s", error == NULL ? "" : error->message);
@@ -137,11 +133,10 @@ START_TEST(parameters_are_the_published_totals) {
                 "%s: %" G_GINT64_FORMAT " instead of %" G_GINT64_FORMAT, published[_i].name, model_parameters(model),
                 published[_i].parameters);
 }
-END_TEST
 
 /* In billions, embedding (two matrices of 256,000 words) and all else: 3.2 and 12.5 (arXiv 2402.16819 §2), 9.4 and
  * 331.6 (arXiv 2406.11704 §2.1), as printed. */
-START_TEST(nemotron_models_have_the_printed_parameters) {
+TEST(nemotron_models_have_the_printed_parameters) {
   static const struct {
     const char *name;
     double embedding, others;
@@ -155,7 +150,6 @@ START_TEST(nemotron_models_have_the_printed_parameters) {
     ck_assert(!model->tied && !model->gated && model->positions == POSITIONS_ROTARY && !model->linear_bias);
   }
 }
-END_TEST
 
 /* arXiv 2104.04473 equation (2): P = 12·l·h²·(1 + 13/(12·h) + (V + s)/(12·l·h)), with V = 51,200 and s = 2,048; it
  * leaves out the last norm's 2·h. The table prints the result in billions with one decimal. */
@@ -169,7 +163,7 @@ static const struct {
     {"megatron-1t", 1008.0, 128, 25600}, {"megatron-22b", 22.1, 48, 6144},    {"megatron-175b", 174.6, 96, 12288},
 };
 
-START_TEST(megatron_models_follow_the_papers_formula) {
+LOOP_TEST(megatron_models_follow_the_papers_formula, G_N_ELEMENTS(megatron)) {
   g_autoptr(Model) model = model_read(megatron[_i].name, NULL);
   ck_assert_ptr_nonnull(model);
   double l = megatron[_i].layers, h = megatron[_i].hidden;
@@ -178,7 +172,6 @@ START_TEST(megatron_models_follow_the_papers_formula) {
   ck_assert_double_eq_tol((double)model_parameters(model) / 1e9, megatron[_i].billions, 0.05);
   ck_assert(model->dropout_rate.attention > 0 && model->dropout_rate.hidden > 0);
 }
-END_TEST
 
 /* 4096.0 is the integer 4096, as JSON has no other kind of number. */
 static void assert_same_with_points(const Model *model, const char *text) {
@@ -198,7 +191,7 @@ static void assert_same_with_points(const Model *model, const char *text) {
   ck_assert_pstr_eq(other->unrotated_layers, model->unrotated_layers);
 }
 
-START_TEST(every_shipped_model_reads_and_names_its_source) {
+TEST(every_shipped_model_reads_and_names_its_source) {
   g_autofree char *folder = g_build_filename(STEPSIM_SOURCE_DATA, "models", NULL);
   g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
   ck_assert_ptr_nonnull(dir);
@@ -217,9 +210,8 @@ START_TEST(every_shipped_model_reads_and_names_its_source) {
   }
   ck_assert_int_ge(n_models, 30);
 }
-END_TEST
 
-START_TEST(a_bare_name_and_its_path_are_one_file) {
+TEST(a_bare_name_and_its_path_are_one_file) {
   g_autoptr(Model) bare = model_read("llama-3-8b", NULL);
   g_autoptr(Model) path = model_read("models/llama-3-8b.json", NULL);
   g_autoptr(Model) file = model_read("llama-3-8b.json", NULL);
@@ -229,9 +221,8 @@ START_TEST(a_bare_name_and_its_path_are_one_file) {
   ck_assert_int_eq(model_parameters(bare), model_parameters(path));
   ck_assert_int_eq(model_parameters(bare), model_parameters(file));
 }
-END_TEST
 
-START_TEST(an_unknown_name_suggests_the_nearest) {
+TEST(an_unknown_name_suggests_the_nearest) {
   g_autoptr(GError) error = NULL;
   ck_assert_ptr_null(model_read("lama-3-8b", &error));
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
@@ -242,9 +233,8 @@ START_TEST(an_unknown_name_suggests_the_nearest) {
   ck_assert_ptr_null(model_read("no/such/folder/x.json", NULL));
   ck_assert_ptr_null(model_read("/dev/zero", NULL));
 }
-END_TEST
 
-START_TEST(a_copy_is_equal_and_apart) {
+TEST(a_copy_is_equal_and_apart) {
   g_autoptr(Model) model = model_read("gpt2", NULL);
   g_autoptr(Model) copy = model_copy(model);
   ck_assert_str_eq(copy->name, model->name);
@@ -252,11 +242,10 @@ START_TEST(a_copy_is_equal_and_apart) {
   ck_assert_int_eq(model_parameters(copy), model_parameters(model));
   model_free(NULL);
 }
-END_TEST
 
 /* --- families --------------------------------------------------------------------------------------------------- */
 
-START_TEST(gpt2_spelling_defaults) {
+TEST(gpt2_spelling_defaults) {
   g_autoptr(Model) m = read_text("{\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4, "
                                  "\"n_inner\": null, \"vocab_size\": 100, \"n_positions\": 32, \"n_ctx\": 32}");
   ck_assert(m->tied && m->qkv_bias && m->linear_bias && m->dropout_rate.embedding > 0 && !m->gated &&
@@ -272,9 +261,8 @@ START_TEST(gpt2_spelling_defaults) {
   ck_assert_int_eq(model_head_parameters(m), 128);
   ck_assert_int_eq(model_parameters(m), 2 * 49984 + 8448 + 128);
 }
-END_TEST
 
-START_TEST(llama_spelling_defaults) {
+TEST(llama_spelling_defaults) {
   g_autoptr(Model) m = read_text("{\"model_type\": \"llama\", " LLAMA_CORE ", \"num_key_value_heads\": 2}");
   ck_assert(!m->tied && !m->qkv_bias && !m->linear_bias && m->dropout_rate.hidden == 0 && m->gated);
   ck_assert_int_eq(m->positions, POSITIONS_ROTARY);
@@ -284,9 +272,8 @@ START_TEST(llama_spelling_defaults) {
   ck_assert_int_eq(model_layer_parameters(m), 8192 + 4096 + 18432 + 128);
   ck_assert_int_eq(model_head_parameters(m), 64 + 6400);
 }
-END_TEST
 
-START_TEST(llama_biases_count_where_they_are) {
+TEST(llama_biases_count_where_they_are) {
   g_autoptr(Model) none = read_text("{\"model_type\": \"llama\", " LLAMA_CORE "}");
   g_autoptr(Model) attention = read_text("{\"model_type\": \"llama\", \"attention_bias\": true, " LLAMA_CORE "}");
   g_autoptr(Model) mlp = read_text("{\"model_type\": \"llama\", \"mlp_bias\": true, " LLAMA_CORE "}");
@@ -300,25 +287,22 @@ START_TEST(llama_biases_count_where_they_are) {
   ck_assert(model_has_out_bias(attention) && !model_has_mlp_bias(attention) && attention->qkv_bias);
   ck_assert(!model_has_out_bias(mlp) && model_has_mlp_bias(mlp) && !mlp->qkv_bias);
 }
-END_TEST
 
-START_TEST(head_dim_may_differ_from_hidden_over_heads) {
+TEST(head_dim_may_differ_from_hidden_over_heads) {
   g_autoptr(Model) m = read_text("{\"model_type\": \"llama\", \"head_dim\": 32, " LLAMA_CORE "}");
   /* QKV 64·12·32, out 4·32·64 */
   ck_assert_int_eq(model_layer_parameters(m), 24576 + 8192 + 18432 + 128);
 }
-END_TEST
 
-START_TEST(qwen3_has_norms_on_q_and_k) {
+TEST(qwen3_has_norms_on_q_and_k) {
   g_autoptr(Model) m = read_text("{\"model_type\": \"qwen3\", \"num_key_value_heads\": 4, " LLAMA_CORE "}");
   ck_assert_int_eq(m->head_dim, 128);
   /* QKV 64·12·128, out 4·128·64, MLP 3·64·96, norms 2·64, q and k norms 2·128 */
   ck_assert_int_eq(model_layer_parameters(m), 98304 + 32768 + 18432 + 128 + 256);
   ck_assert_int_eq(m->qk_norms, QK_NORMS_HEADS);
 }
-END_TEST
 
-START_TEST(neox_blocks_are_parallel_unless_it_says_no) {
+TEST(neox_blocks_are_parallel_unless_it_says_no) {
   g_autoptr(Model) m = read_text("{\"model_type\": \"gpt_neox\", " LLAMA_CORE "}");
   g_autoptr(Model) sequential =
       read_text("{\"model_type\": \"gpt_neox\", \"use_parallel_residual\": false, " LLAMA_CORE "}");
@@ -326,9 +310,8 @@ START_TEST(neox_blocks_are_parallel_unless_it_says_no) {
   ck_assert(!sequential->parallel_block);
   ck_assert_int_eq(m->n_norms_per_layer, 2);
 }
-END_TEST
 
-START_TEST(gptj_and_phi_share_a_norm_and_differ_in_biases) {
+TEST(gptj_and_phi_share_a_norm_and_differ_in_biases) {
   g_autoptr(Model) gptj = model_read("gpt-j-6b", NULL);
   g_autoptr(Model) phi = model_read("phi-2", NULL);
   g_autoptr(Model) unnamed = read_text("{\"rotary_dim\": 64, " LLAMA_CORE "}");
@@ -340,9 +323,8 @@ START_TEST(gptj_and_phi_share_a_norm_and_differ_in_biases) {
   ck_assert(phi->qkv_bias && model_has_out_bias(phi) && model_has_mlp_bias(phi));
   ck_assert_int_eq(phi->qk_norms, QK_NORMS_NONE);
 }
-END_TEST
 
-START_TEST(mpt_attention_decides_positions) {
+TEST(mpt_attention_decides_positions) {
   g_autoptr(Model) alibi = read_text("{\"model_type\": \"mpt\", " MPT_CORE ", \"attn_config\": {\"alibi\": true}}");
   g_autoptr(Model) rope = read_text("{\"model_type\": \"mpt\", " MPT_CORE ", \"attn_config\": {\"rope\": true}}");
   g_autoptr(Model) learned = read_text("{\"model_type\": \"mpt\", " MPT_CORE ", \"attn_config\": {}}");
@@ -355,9 +337,8 @@ START_TEST(mpt_attention_decides_positions) {
   ck_assert(alibi->bare_norms && !alibi->linear_bias && alibi->tied);
   ck_assert_int_eq(alibi->ffn_hidden, 256);
 }
-END_TEST
 
-START_TEST(mpt_groups_heads_and_gates_by_nested_keys) {
+TEST(mpt_groups_heads_and_gates_by_nested_keys) {
   g_autoptr(Model) m = read_text("{\"model_type\": \"mpt\", " MPT_CORE ", \"no_bias\": false, "
                                  "\"attn_config\": {\"kv_n_heads\": 2, \"attn_pdrop\": 0.1}, "
                                  "\"ffn_config\": {\"ffn_type\": \"mptglu\", \"expansion_ratio\": 3}}");
@@ -368,9 +349,8 @@ START_TEST(mpt_groups_heads_and_gates_by_nested_keys) {
   ck_assert_int_eq(m->ffn_hidden, 192);
   ck_assert_int_eq(single->n_kv_heads, 1);
 }
-END_TEST
 
-START_TEST(falcon_architectures_differ_in_heads_and_norms) {
+TEST(falcon_architectures_differ_in_heads_and_norms) {
   g_autoptr(Model) old = model_read("falcon-7b", NULL);
   g_autoptr(Model) new = model_read("falcon-40b", NULL);
   g_autoptr(Model) rw = read_text("{\"model_type\": \"falcon\", \"multi_query\": false, \"parallel_attn\": false, "
@@ -386,18 +366,16 @@ START_TEST(falcon_architectures_differ_in_heads_and_norms) {
   ck_assert_int_eq(rw->positions, POSITIONS_ALIBI);
   ck_assert(rw->linear_bias && rw->qkv_bias);
 }
-END_TEST
 
 /* facebook/opt-125m: 125,239,296 (its checkpoint's tensors; position table of 2,048 + 2 rows). */
-START_TEST(opt_125m_is_read) {
+TEST(opt_125m_is_read) {
   g_autoptr(Model) m = read_text("{\"model_type\": \"opt\", \"hidden_size\": 768, \"num_hidden_layers\": 12, "
                                  "\"num_attention_heads\": 12, \"ffn_dim\": 3072, \"vocab_size\": 50272, "
                                  "\"max_position_embeddings\": 2048, \"word_embed_proj_dim\": 768}");
   ck_assert_int_eq(model_parameters(m), 125239296);
 }
-END_TEST
 
-START_TEST(without_model_type_keys_tell_the_family) {
+TEST(without_model_type_keys_tell_the_family) {
   g_autoptr(Model) llama = read_text("{" LLAMA_CORE "}");
   g_autoptr(Model) mpt = read_text("{" MPT_CORE "}");
   g_autoptr(Model) neox = read_text("{\"rotary_pct\": 0.25, " LLAMA_CORE "}");
@@ -405,9 +383,8 @@ START_TEST(without_model_type_keys_tell_the_family) {
   ck_assert(mpt->bare_norms);
   ck_assert(neox->parallel_block);
 }
-END_TEST
 
-START_TEST(dropout_is_what_the_rates_say) {
+TEST(dropout_is_what_the_rates_say) {
   g_autoptr(Model) off = read_text("{\"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4, \"vocab_size\": 100, "
                                    "\"n_positions\": 8, \"attn_pdrop\": 0, \"resid_pdrop\": 0.0}");
   g_autoptr(Model) on = read_text("{\"attention_dropout\": 0.1, " LLAMA_CORE "}");
@@ -421,44 +398,16 @@ START_TEST(dropout_is_what_the_rates_say) {
   g_autoptr(Model) alike = read_text("{\"hidden_dropout\": 0.2, " LLAMA_CORE "}");
   ck_assert(alike->dropout_rate.embedding == 0.2);
 }
-END_TEST
 
-START_TEST(tying_is_what_the_config_says) {
+TEST(tying_is_what_the_config_says) {
   g_autoptr(Model) m = read_text("{\"tie_word_embeddings\": true, " LLAMA_CORE "}");
   ck_assert_int_eq(model_head_parameters(m), 64);
 }
-END_TEST
 
 static void add_families(TCase *cases) {
-  tcase_add_test(cases, nemotron_models_have_the_printed_parameters);
-  tcase_add_test(cases, gpt2_spelling_defaults);
-  tcase_add_test(cases, llama_spelling_defaults);
-  tcase_add_test(cases, llama_biases_count_where_they_are);
-  tcase_add_test(cases, head_dim_may_differ_from_hidden_over_heads);
-  tcase_add_test(cases, qwen3_has_norms_on_q_and_k);
-  tcase_add_test(cases, neox_blocks_are_parallel_unless_it_says_no);
-  tcase_add_test(cases, gptj_and_phi_share_a_norm_and_differ_in_biases);
-  tcase_add_test(cases, mpt_attention_decides_positions);
-  tcase_add_test(cases, mpt_groups_heads_and_gates_by_nested_keys);
-  tcase_add_test(cases, falcon_architectures_differ_in_heads_and_norms);
-  tcase_add_test(cases, opt_125m_is_read);
-  tcase_add_test(cases, without_model_type_keys_tell_the_family);
-  tcase_add_test(cases, dropout_is_what_the_rates_say);
-  tcase_add_test(cases, tying_is_what_the_config_says);
 }
 
 int main(void) {
-  TCase *cases = tcase_create("model");
-  tcase_add_loop_test(cases, parameters_are_the_published_totals, 0, G_N_ELEMENTS(published));
-  tcase_add_loop_test(cases, active_parameters_are_the_published_ones, 0, G_N_ELEMENTS(active));
-  tcase_add_test(cases, a_tokens_experts_lie_in_as_many_places_as_counted_out);
-  tcase_add_test(cases, holders_that_do_not_divide_the_experts_have_some_of_one_more);
-  tcase_add_test(cases, a_model_of_fewer_layers_keeps_its_share_of_dense_ones);
-  tcase_add_loop_test(cases, megatron_models_follow_the_papers_formula, 0, G_N_ELEMENTS(megatron));
-  tcase_add_test(cases, every_shipped_model_reads_and_names_its_source);
-  tcase_add_test(cases, a_bare_name_and_its_path_are_one_file);
-  tcase_add_test(cases, an_unknown_name_suggests_the_nearest);
-  tcase_add_test(cases, a_copy_is_equal_and_apart);
-  add_families(cases);
-  return run_case("model", cases);
+  add_families(listed_tests());
+  return run_tests();
 }

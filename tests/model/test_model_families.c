@@ -68,25 +68,23 @@ static const Published published[] = {
      "\"num_key_value_heads\": 4, \"head_dim\": 128, \"vocab_size\": 128005}",
      4.5, 0.15, 4.5, 0.15}};
 
-START_TEST(parameters_are_the_published_ones) {
+LOOP_TEST(parameters_are_the_published_ones, G_N_ELEMENTS(published)) {
   g_autoptr(Model) model = read_text(published[_i].text);
   ck_assert_double_eq_tol((double)model_parameters(model) / 1e9, published[_i].billions, published[_i].digits);
   ck_assert_double_eq_tol((double)model_active_parameters(model) / 1e9, published[_i].active,
                           published[_i].active_digits);
 }
-END_TEST
 
 /* Two of its layers, in bf16, are hf-internal-testing/MiniMax-M2-Small's checkpoint of 17,133,474,240 bytes (2025-11),
  * names and offsets of its some 1,560 tensors in front: a layer's Q, K and V 3072·64·128, out 6144·3072, 256 experts of
  * 3·3072·1536, gate and biases 3073·256, norms 2·3072 and (48 + 8)·128; two tables and a norm. */
-START_TEST(two_layers_of_minimax_m2_are_its_checkpoint) {
+TEST(two_layers_of_minimax_m2_are_its_checkpoint) {
   g_autoptr(Model) model = read_text("{\"model_type\": \"minimax_m2\", \"hidden_size\": 3072, "
                                      "\"num_hidden_layers\": 2}");
   ck_assert_int_eq(model_parameters(model), 8566633984);
   const double front = 17133474240.0 - 2 * 8566633984.0;
   ck_assert(front > 0 && front < 150 * 1600);
 }
-END_TEST
 
 static Model *read_type(const char *type, const char *keys) {
   g_autofree char *text = g_strdup_printf("{\"model_type\": \"%s\", %s " LLAMA_CORE "}", type, keys);
@@ -94,7 +92,7 @@ static Model *read_type(const char *type, const char *keys) {
 }
 
 /* Of 16 columns 4: a quarter. Where the config is silent all are, as the class has it, or what rope_parameters say. */
-START_TEST(minimax_m2_rotates_some_columns_and_normalises_all_heads) {
+TEST(minimax_m2_rotates_some_columns_and_normalises_all_heads) {
   g_autoptr(Model) m = read_type("minimax_m2", "\"num_key_value_heads\": 2, \"head_dim\": 16, \"rotary_dim\": 4, ");
   ck_assert_int_eq(m->qk_norms, QK_NORMS_WHOLE);
   ck_assert_double_eq(m->rotary_share, 0.25);
@@ -108,10 +106,9 @@ START_TEST(minimax_m2_rotates_some_columns_and_normalises_all_heads) {
                                                    "\"rope_parameters\": {\"partial_rotary_factor\": 0.5}, ");
   ck_assert_double_eq(newer->rotary_share, 0.5);
 }
-END_TEST
 
 /* As MiniMaxAI/MiniMax-M2's config.json has them; ERNIE's, behind layers with experts, is dense. */
-START_TEST(heads_that_predict_further_are_told_under_each_ones_keys) {
+TEST(heads_that_predict_further_are_told_under_each_ones_keys) {
   g_autoptr(Model) two = read_type("minimax_m2", "\"num_key_value_heads\": 2, \"use_mtp\": true, "
                                                  "\"num_mtp_modules\": 2, \"mtp_transformer_layers\": 1, ");
   ck_assert(two->n_next_layers == 2 && !two->other_next_layers);
@@ -124,11 +121,10 @@ START_TEST(heads_that_predict_further_are_told_under_each_ones_keys) {
   g_autoptr(Model) ernie = read_type("ernie4_5_moe", "\"num_key_value_heads\": 4, \"num_nextn_predict_layers\": 1, ");
   ck_assert(ernie->n_next_layers == 1 && ernie->other_next_layers);
 }
-END_TEST
 
 /* QKV and out 4·64², their biases 4·64, two LayerNorms of scale and shift, gate 4·64, 4 experts of 3·64·96; tables of
  * 100 words, the last norm, a bias a word. */
-START_TEST(phi_moe_has_layernorms_and_a_bias_on_its_logits) {
+TEST(phi_moe_has_layernorms_and_a_bias_on_its_logits) {
   g_autoptr(Model) m = read_type("phimoe", "\"num_key_value_heads\": 4, \"num_local_experts\": 4, "
                                            "\"attention_bias\": true, \"lm_head_bias\": true, ");
   ck_assert_int_eq(m->norm, NORM_LAYERNORM);
@@ -139,9 +135,8 @@ START_TEST(phi_moe_has_layernorms_and_a_bias_on_its_logits) {
   ck_assert(!bare->qkv_bias && !bare->head_bias && bare->window == 0);
   ck_assert_int_eq(bare->experts.n, 16);
 }
-END_TEST
 
-START_TEST(dots_has_the_attention_of_qwen3_and_the_experts_of_deepseek) {
+TEST(dots_has_the_attention_of_qwen3_and_the_experts_of_deepseek) {
   g_autoptr(Model) m = read_type("dots1", "\"num_key_value_heads\": 4, \"n_routed_experts\": 8, \"n_shared_experts\": "
                                           "2, \"num_experts_per_tok\": 2, \"routed_scaling_factor\": 2.5, ");
   ck_assert_int_eq(m->qk_norms, QK_NORMS_HEADS);
@@ -150,9 +145,8 @@ START_TEST(dots_has_the_attention_of_qwen3_and_the_experts_of_deepseek) {
   ck_assert_int_eq(m->window, 0); /* which layers from the 63rd on have */
   ck_assert(m->experts.biased_scores && m->factors.experts == 2.5);
 }
-END_TEST
 
-START_TEST(granite_with_experts_multiplies_as_granite_does) {
+TEST(granite_with_experts_multiplies_as_granite_does) {
   g_autoptr(Model) m = read_type("granitemoe", "\"attention_multiplier\": 0.25, \"residual_multiplier\": 0.22, "
                                                "\"logits_scaling\": 6, ");
   ck_assert_int_eq(m->experts.n, 8);
@@ -161,14 +155,13 @@ START_TEST(granite_with_experts_multiplies_as_granite_does) {
   ck_assert_double_eq(m->factors.logits, 1.0 / 6);
   ck_assert_double_eq(m->factors.scores, 0); /* 1/sqrt(16), as others */
 }
-END_TEST
 
 #define ERNIE_SMALL                                                                                                    \
   "\"num_key_value_heads\": 4, \"moe_num_experts\": 8, \"moe_k\": 2, \"moe_intermediate_size\": 16, "                  \
   "\"moe_num_shared_experts\": 1, "
 
 /* Experts in every layer from the second on; with an interval of 2 in the layers of odd number, from 0. */
-START_TEST(ernie_has_experts_where_its_three_indices_say) {
+TEST(ernie_has_experts_where_its_three_indices_say) {
   g_autoptr(Model) m = read_type("ernie4_5_moe", ERNIE_SMALL);
   ck_assert(m->tied && m->rotates_pairs && m->experts.biased_scores && m->experts.softmax_scores);
   ck_assert_int_eq(m->experts.per_token, 2);
@@ -185,10 +178,9 @@ START_TEST(ernie_has_experts_where_its_three_indices_say) {
   ck_assert(plain->tied && !plain->qkv_bias && biased->qkv_bias && biased->linear_bias);
   ck_assert_int_eq(plain->head_dim, 128);
 }
-END_TEST
 
 /* Three layers with a window that rotate and one without that does not, the last never with one. */
-START_TEST(exaone_rotates_where_it_has_a_window) {
+TEST(exaone_rotates_where_it_has_a_window) {
   static const struct {
     const char *keys, *windowed, *unrotated;
   } cases[] = {{"", "11101110111", "00010001000"},
@@ -206,9 +198,8 @@ START_TEST(exaone_rotates_where_it_has_a_window) {
     ck_assert_int_eq(m->window, cases[i].windowed != NULL ? 4096 : 0);
   }
 }
-END_TEST
 
-START_TEST(hunyuan_has_a_shared_mlp_beside_its_experts) {
+TEST(hunyuan_has_a_shared_mlp_beside_its_experts) {
   g_autoptr(Model) m = read_type("hunyuan_v1_moe", "\"num_experts\": 8, \"moe_topk\": [2, 2], ");
   ck_assert(m->norms_rotated && m->qk_norms == QK_NORMS_HEADS && !m->experts.shared_gate);
   ck_assert_int_eq(m->experts.per_token, 2);
@@ -221,18 +212,16 @@ START_TEST(hunyuan_has_a_shared_mlp_beside_its_experts) {
   ck_assert_int_eq(own->experts.shared_ffn_hidden, 192);
   ck_assert_int_eq(model_dense_layers(own, 0, 2), 1);
 }
-END_TEST
 
 /* Two products, not three. */
-START_TEST(arcee_has_no_gate) {
+TEST(arcee_has_no_gate) {
   g_autoptr(Model) m = read_type("arcee", "");
   ck_assert_int_eq(model_activation(m), ACTIVATION_SQUARED_RELU);
   ck_assert_int_eq(m->norm, NORM_RMSNORM);
   ck_assert_int_eq(model_layer_parameters(m), 16384 + 2 * 64 * 96 + 128);
 }
-END_TEST
 
-START_TEST(what_these_families_cannot_have_is_refused) {
+TEST(what_these_families_cannot_have_is_refused) {
   static const struct {
     const char *text;
     StepsimError code;
@@ -289,21 +278,7 @@ START_TEST(what_these_families_cannot_have_is_refused) {
                     error->message);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("model_families");
-  tcase_add_loop_test(cases, parameters_are_the_published_ones, 0, G_N_ELEMENTS(published));
-  tcase_add_test(cases, two_layers_of_minimax_m2_are_its_checkpoint);
-  tcase_add_test(cases, minimax_m2_rotates_some_columns_and_normalises_all_heads);
-  tcase_add_test(cases, heads_that_predict_further_are_told_under_each_ones_keys);
-  tcase_add_test(cases, phi_moe_has_layernorms_and_a_bias_on_its_logits);
-  tcase_add_test(cases, dots_has_the_attention_of_qwen3_and_the_experts_of_deepseek);
-  tcase_add_test(cases, granite_with_experts_multiplies_as_granite_does);
-  tcase_add_test(cases, ernie_has_experts_where_its_three_indices_say);
-  tcase_add_test(cases, exaone_rotates_where_it_has_a_window);
-  tcase_add_test(cases, hunyuan_has_a_shared_mlp_beside_its_experts);
-  tcase_add_test(cases, arcee_has_no_gate);
-  tcase_add_test(cases, what_these_families_cannot_have_is_refused);
-  return run_case("model_families", cases);
+  return run_tests();
 }

@@ -9,16 +9,15 @@ static Model *read_type(const char *type, const char *keys) {
   return read_text(text);
 }
 
-START_TEST(gemma_has_wide_heads_and_one_table) {
+TEST(gemma_has_wide_heads_and_one_table) {
   g_autoptr(Model) m = read_type("gemma", "");
   ck_assert(m->tied && m->gated && !m->qkv_bias && !m->post_norms && !m->capped_logits);
   ck_assert_int_eq(m->head_dim, 256);
   ck_assert_int_eq(m->norm, NORM_RMSNORM);
 }
-END_TEST
 
 /* What the config names, whichever key it uses; else the family's, which is GELU behind Gemma's gate. */
-START_TEST(activations_are_the_configs_or_the_familys) {
+TEST(activations_are_the_configs_or_the_familys) {
   static const struct {
     const char *type, *keys;
     Activation activation;
@@ -37,10 +36,9 @@ START_TEST(activations_are_the_configs_or_the_familys) {
     ck_assert_int_eq(model_activation(m), cases[i].activation);
   }
 }
-END_TEST
 
 /* Four norms of 64 a layer in place of two; of q and k of Gemma 3 two of 256 besides. */
-START_TEST(gemmas_two_and_three_have_norms_behind_their_branches) {
+TEST(gemmas_two_and_three_have_norms_behind_their_branches) {
   g_autoptr(Model) one = read_type("gemma", "");
   g_autoptr(Model) two = read_type("gemma2", "");
   g_autoptr(Model) three = read_type("gemma3_text", "");
@@ -50,10 +48,9 @@ START_TEST(gemmas_two_and_three_have_norms_behind_their_branches) {
   g_autoptr(Model) uncapped = read_type("gemma2", "\"final_logit_softcapping\": null, ");
   ck_assert(!uncapped->capped_logits);
 }
-END_TEST
 
 /* Of 26 layers every sixth is whole, 4 of them; of Gemma 2 every second; of OLMo 3 and Command R7B every fourth. */
-START_TEST(windows_come_in_turns_as_the_family_has_them) {
+TEST(windows_come_in_turns_as_the_family_has_them) {
 #define LAYERS "\"hidden_size\": 64, \"num_hidden_layers\": 26, \"num_attention_heads\": 4, \"intermediate_size\": 96, "
   static const struct {
     const char *keys;
@@ -77,9 +74,8 @@ START_TEST(windows_come_in_turns_as_the_family_has_them) {
     ck_assert(!m->some_windowed);
   }
 }
-END_TEST
 
-START_TEST(olmo_normalises_all_heads_together) {
+TEST(olmo_normalises_all_heads_together) {
   g_autoptr(Model) llama = read_type("llama", "");
   g_autoptr(Model) m = read_type("olmo2", "");
   ck_assert_int_eq(m->qk_norms, QK_NORMS_WHOLE);
@@ -88,20 +84,18 @@ START_TEST(olmo_normalises_all_heads_together) {
   ck_assert_int_eq(experts->experts.n, 8);
   ck_assert_int_eq(experts->experts.ffn_hidden, 96);
 }
-END_TEST
 
 /* Neither scale nor shift: QKV and out 4·64², MLP 3·64·96; two tables of 100 words, no final norm either. */
-START_TEST(olmo_one_has_norms_without_weights) {
+TEST(olmo_one_has_norms_without_weights) {
   g_autoptr(Model) m = read_type("olmo", "");
   ck_assert(m->gated && !m->tied && !model_has_out_bias(m));
   ck_assert_int_eq(m->norm, NORM_LAYERNORM);
   ck_assert_int_eq(model_parameters(m), 2 * (16384 + 18432) + 2 * 6400);
 }
-END_TEST
 
 /* Two LayerNorms of scale and shift, one of them where the branches stand side by side; of q and k, 4 heads of 16
  * each, a scale alone; biases of q, k and v, 3·64. */
-START_TEST(stablelm_has_layernorms_and_a_gate) {
+TEST(stablelm_has_layernorms_and_a_gate) {
   g_autoptr(Model) m = read_type("stablelm", "");
   ck_assert(m->gated && !m->tied && !m->parallel_block && !m->qkv_bias);
   ck_assert_int_eq(model_layer_parameters(m), 16384 + 18432 + 4 * 64);
@@ -111,9 +105,8 @@ START_TEST(stablelm_has_layernorms_and_a_gate) {
   ck_assert_int_eq(two->qk_norms, QK_NORMS_OWN);
   ck_assert_int_eq(model_layer_parameters(two), 16384 + 18432 + 2 * 64 + 2 * 64 + 3 * 64);
 }
-END_TEST
 
-START_TEST(glm_has_biases_of_q_k_and_v_alone) {
+TEST(glm_has_biases_of_q_k_and_v_alone) {
   g_autoptr(Model) m = read_type("glm4", "");
   ck_assert(m->qkv_bias && !model_has_out_bias(m) && !model_has_mlp_bias(m) && m->post_norms);
   ck_assert_int_eq(m->head_dim, 128);
@@ -122,13 +115,12 @@ START_TEST(glm_has_biases_of_q_k_and_v_alone) {
   g_autoptr(Model) bare = read_type("glm", "\"attention_bias\": false, ");
   ck_assert(!bare->qkv_bias);
 }
-END_TEST
 
 #define GLM_EXPERTS                                                                                                    \
   "\"n_routed_experts\": 8, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 16, \"n_shared_experts\": 2, "      \
   "\"first_k_dense_replace\": 1, \"n_group\": 1, \"topk_group\": 1, \"num_key_value_heads\": 4, "
 
-START_TEST(glm_has_experts_as_deepseek_without_its_attention) {
+TEST(glm_has_experts_as_deepseek_without_its_attention) {
   g_autoptr(Model) m = read_type("glm4_moe", GLM_EXPERTS "\"num_nextn_predict_layers\": 1, ");
   ck_assert_int_eq(m->latent.kv_rank, 0);
   ck_assert_int_eq(m->qk_norms, QK_NORMS_NONE);
@@ -141,10 +133,9 @@ START_TEST(glm_has_experts_as_deepseek_without_its_attention) {
   g_autoptr(Model) normed = read_type("glm4_moe", GLM_EXPERTS "\"use_qk_norm\": true, ");
   ck_assert_int_eq(model_layer_parameters(normed) - model_layer_parameters(m), 2 * 16);
 }
-END_TEST
 
 /* 4096 wide in 2 layers of 32 heads: key-value heads where the key is not there, and where it is null. */
-START_TEST(key_value_heads_that_are_not_named_are_the_family_s) {
+TEST(key_value_heads_that_are_not_named_are_the_family_s) {
   static const struct {
     const char *type;
     gint64 silent;
@@ -176,10 +167,9 @@ START_TEST(key_value_heads_that_are_not_named_are_the_family_s) {
     }
   }
 }
-END_TEST
 
 /* Without the keys GLM-4.5's class has one shared expert and one dense layer. */
-START_TEST(experts_that_are_not_named_are_the_family_s) {
+TEST(experts_that_are_not_named_are_the_family_s) {
   g_autoptr(Model) m = read_type("glm4_moe", "\"num_key_value_heads\": 4, \"n_routed_experts\": 8, "
                                              "\"num_experts_per_tok\": 2, \"moe_intermediate_size\": 16, ");
   ck_assert_int_eq(m->experts.shared_ffn_hidden, 16);
@@ -191,10 +181,9 @@ START_TEST(experts_that_are_not_named_are_the_family_s) {
   ck_assert_int_eq(direct->latent.q_rank, 0);
   ck_assert_int_eq(direct->head_dim, 192);
 }
-END_TEST
 
 /* A class's own defaults are those of the model that it was made for: depth and width are enough to say which. */
-START_TEST(a_config_that_leaves_all_to_its_class_is_the_class_s_model) {
+TEST(a_config_that_leaves_all_to_its_class_is_the_class_s_model) {
   static const struct {
     const char *type, *same_as;
     int hidden, n_layers;
@@ -218,20 +207,18 @@ START_TEST(a_config_that_leaves_all_to_its_class_is_the_class_s_model) {
     ck_assert_int_eq(model_active_parameters(silent), model_active_parameters(named));
   }
 }
-END_TEST
 
 /* The text_config of Gemma-3-4B names no more than this. A layer: q and out 2·2560·2048, k and v 2·2560·1024, MLP
  * 3·2560·10240, norms 4·2560 + 2·256; one table of 262208 words, a norm behind all. */
-START_TEST(the_text_part_of_a_gemma_is_read_from_the_few_keys_it_names) {
+TEST(the_text_part_of_a_gemma_is_read_from_the_few_keys_it_names) {
   g_autoptr(Model) m = read_text("{\"hidden_size\": 2560, \"intermediate_size\": 10240, "
                                  "\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 34, "
                                  "\"rope_scaling\": {\"factor\": 8.0, \"rope_type\": \"linear\"}, "
                                  "\"sliding_window\": 1024}");
   ck_assert_int_eq(model_parameters(m), 34 * 94382592LL + 262208LL * 2560 + 2560);
 }
-END_TEST
 
-START_TEST(architectures_tell_the_family_where_model_type_does_not) {
+TEST(architectures_tell_the_family_where_model_type_does_not) {
   static const struct {
     const char *architecture;
     gint64 n_kv_heads, head_dim;
@@ -251,9 +238,8 @@ START_TEST(architectures_tell_the_family_where_model_type_does_not) {
                                       "\"num_key_value_heads\": 4, " LLAMA_CORE "}");
   ck_assert(behind->post_norms && behind->qkv_bias);
 }
-END_TEST
 
-START_TEST(seed_oss_has_biases_of_q_k_and_v_unless_it_says_more) {
+TEST(seed_oss_has_biases_of_q_k_and_v_unless_it_says_more) {
   g_autoptr(Model) m = read_type("seed_oss", "\"num_key_value_heads\": 4, ");
   ck_assert(m->qkv_bias && !model_has_out_bias(m) && !model_has_mlp_bias(m) && m->dropout_rate.hidden > 0);
   g_autoptr(Model) out =
@@ -261,9 +247,8 @@ START_TEST(seed_oss_has_biases_of_q_k_and_v_unless_it_says_more) {
                             "\"residual_dropout\": 0, \"attention_dropout\": 0.0, ");
   ck_assert(!out->qkv_bias && model_has_out_bias(out) && !model_has_mlp_bias(out) && out->dropout_rate.hidden == 0);
 }
-END_TEST
 
-START_TEST(command_r_has_one_norm_for_both_branches) {
+TEST(command_r_has_one_norm_for_both_branches) {
   g_autoptr(Model) m = read_type("cohere", "");
   ck_assert(m->parallel_block && m->bare_norms && m->gated && m->tied);
   ck_assert_int_eq(m->norm, NORM_LAYERNORM);
@@ -273,10 +258,9 @@ START_TEST(command_r_has_one_norm_for_both_branches) {
   ck_assert_int_eq(model_layer_parameters(normed) - model_layer_parameters(m), 2 * 64);
   ck_assert_int_eq(normed->qk_norms, QK_NORMS_OWN);
 }
-END_TEST
 
 /* Of scores 1/sqrt(16) is what others have, and 1 what Granite's class has where the config is silent. */
-START_TEST(numbers_of_its_own_that_a_model_multiplies_by_are_noticed) {
+TEST(numbers_of_its_own_that_a_model_multiplies_by_are_noticed) {
   static const struct {
     const char *type, *keys;
     gboolean has_any;
@@ -321,9 +305,8 @@ START_TEST(numbers_of_its_own_that_a_model_multiplies_by_are_noticed) {
   g_autoptr(Model) glm = read_type("glm4_moe", "");
   ck_assert(glm->experts.biased_scores && glm->factors.experts == 0);
 }
-END_TEST
 
-START_TEST(starcoders_have_layernorms_and_biases) {
+TEST(starcoders_have_layernorms_and_biases) {
   g_autoptr(Model) two = read_type("starcoder2", "\"num_key_value_heads\": 2, \"residual_dropout\": 0.2, ");
   ck_assert(!two->gated && two->tied && two->qkv_bias && two->linear_bias && two->dropout_rate.hidden > 0);
   ck_assert_double_eq(two->dropout_rate.hidden, 0.2);
@@ -338,10 +321,9 @@ START_TEST(starcoders_have_layernorms_and_biases) {
                                    "\"multi_query\": false, \"vocab_size\": 100, \"n_positions\": 32}");
   ck_assert_int_eq(all->n_kv_heads, 4);
 }
-END_TEST
 
 /* YaRN's factor is 1 where it says so, where its two scales are the same, and where nothing is stretched. */
-START_TEST(yarn_multiplies_what_it_rotates_by) {
+TEST(yarn_multiplies_what_it_rotates_by) {
   static const struct {
     const char *rope;
     gboolean scaled;
@@ -360,28 +342,7 @@ START_TEST(yarn_multiplies_what_it_rotates_by) {
     ck_assert_msg(model->scaled_rotation == cases[i].scaled, "%s", cases[i].rope);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("model_llama");
-  tcase_add_test(cases, gemma_has_wide_heads_and_one_table);
-  tcase_add_test(cases, activations_are_the_configs_or_the_familys);
-  tcase_add_test(cases, gemmas_two_and_three_have_norms_behind_their_branches);
-  tcase_add_test(cases, windows_come_in_turns_as_the_family_has_them);
-  tcase_add_test(cases, olmo_normalises_all_heads_together);
-  tcase_add_test(cases, olmo_one_has_norms_without_weights);
-  tcase_add_test(cases, stablelm_has_layernorms_and_a_gate);
-  tcase_add_test(cases, glm_has_biases_of_q_k_and_v_alone);
-  tcase_add_test(cases, glm_has_experts_as_deepseek_without_its_attention);
-  tcase_add_test(cases, key_value_heads_that_are_not_named_are_the_family_s);
-  tcase_add_test(cases, experts_that_are_not_named_are_the_family_s);
-  tcase_add_test(cases, a_config_that_leaves_all_to_its_class_is_the_class_s_model);
-  tcase_add_test(cases, the_text_part_of_a_gemma_is_read_from_the_few_keys_it_names);
-  tcase_add_test(cases, architectures_tell_the_family_where_model_type_does_not);
-  tcase_add_test(cases, seed_oss_has_biases_of_q_k_and_v_unless_it_says_more);
-  tcase_add_test(cases, yarn_multiplies_what_it_rotates_by);
-  tcase_add_test(cases, command_r_has_one_norm_for_both_branches);
-  tcase_add_test(cases, numbers_of_its_own_that_a_model_multiplies_by_are_noticed);
-  tcase_add_test(cases, starcoders_have_layernorms_and_biases);
-  return run_case("model_llama", cases);
+  return run_tests();
 }

@@ -16,7 +16,7 @@ static void assert_refused(const char *text, StepsimError code, const char *cons
 #define ASSERT_IMPOSSIBLE(text, ...)                                                                                   \
   assert_refused(text, STEPSIM_ERROR_IMPOSSIBLE, (const char *const[]){__VA_ARGS__, NULL})
 
-START_TEST(other_kinds_of_model_are_refused_by_key) {
+TEST(other_kinds_of_model_are_refused_by_key) {
   ASSERT_IMPOSSIBLE("{\n\"model_type\": \"llama\",\n\"num_local_experts\": 8, " LLAMA_CORE "}",
                     ":3:", "num_local_experts", "mixture-of-experts",
                     "is mixtral, gpt_oss, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3, kimi_k2, olmoe, glm4_moe, "
@@ -37,7 +37,6 @@ START_TEST(other_kinds_of_model_are_refused_by_key) {
   g_autoptr(Model) one_expert = read_text("{\"num_experts\": 1, \"is_encoder_decoder\": false, " LLAMA_CORE "}");
   ck_assert_ptr_nonnull(one_expert);
 }
-END_TEST
 
 #define QWEN_MOE                                                                                                       \
   "\"model_type\": \"qwen3_moe\", \"num_experts\": 16, \"moe_intermediate_size\": 32, \"decoder_sparse_step\": 1, "
@@ -47,7 +46,7 @@ END_TEST
   "\"moe_intermediate_size\": 32, \"kv_lora_rank\": 16, \"qk_nope_head_dim\": 16, \"qk_rope_head_dim\": 8, "           \
   "\"v_head_dim\": 16, \"first_k_dense_replace\": 0, "
 
-START_TEST(experts_that_make_no_sense_are_refused) {
+TEST(experts_that_make_no_sense_are_refused) {
   ASSERT_INPUT(
       "{\"model_type\": \"gpt_oss\", \"num_key_value_heads\": 4,\n\"layer_types\": [\"full_attention\"], " LLAMA_CORE
       "}",
@@ -77,10 +76,9 @@ START_TEST(experts_that_make_no_sense_are_refused) {
   ASSERT_INPUT("{" DEEPSEEK "\"n_group\": 4,\n\"topk_group\": 5, " LLAMA_CORE "}", ":2: topk_group", "5",
                "at most the 4 groups");
 }
-END_TEST
 
 /* DeepSeek-V2-Lite's config has one group of all experts and says that a token may go to one. */
-START_TEST(one_group_of_experts_limits_nothing) {
+TEST(one_group_of_experts_limits_nothing) {
   g_autoptr(Model) limited = read_text("{" DEEPSEEK "\"n_group\": 4, \"topk_group\": 2, " LLAMA_CORE "}");
   ck_assert_int_eq(limited->experts.groups_per_token, 2);
   g_autoptr(Model) one = read_text("{" DEEPSEEK "\"n_group\": 1, \"topk_group\": 1, " LLAMA_CORE "}");
@@ -89,17 +87,15 @@ START_TEST(one_group_of_experts_limits_nothing) {
       read_text("{" DEEPSEEK "\"n_group\": 4, \"topk_group\": 2, \"topk_method\": \"greedy\", " LLAMA_CORE "}");
   ck_assert_int_eq(greedy->experts.groups_per_token, 0);
 }
-END_TEST
 
-START_TEST(an_unknown_family_suggests_the_nearest) {
+TEST(an_unknown_family_suggests_the_nearest) {
   ASSERT_INPUT("{\n \"model_type\": \"lama\", " LLAMA_CORE "}", ":2: model_type", "\"lama\"",
                "did you mean \"llama\"?");
   ASSERT_INPUT("{}", "model_type", "expected one of");
   ASSERT_INPUT("{\"model_type\": 7}", "model_type: found 7");
 }
-END_TEST
 
-START_TEST(a_missing_key_lists_its_spellings_and_the_nearest_there) {
+TEST(a_missing_key_lists_its_spellings_and_the_nearest_there) {
   ASSERT_INPUT("{\"model_type\": \"llama\",\n\"num_hiden_layers\": 2, \"hidden_size\": 64, "
                "\"num_attention_heads\": 4, \"vocab_size\": 100}",
                ":2:", "num_hiden_layers", "the number of layers", "num_hidden_layers or n_layer or n_layers");
@@ -108,10 +104,9 @@ START_TEST(a_missing_key_lists_its_spellings_and_the_nearest_there) {
   ASSERT_INPUT("{\"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4, \"vocab_size\": 100}", "the number of positions",
                "n_positions");
 }
-END_TEST
 
 /* A class's default is no guess at what a slip was to say; depth and width have none. */
-START_TEST(a_misspelt_key_is_not_taken_for_one_left_out) {
+TEST(a_misspelt_key_is_not_taken_for_one_left_out) {
   ASSERT_INPUT("{\"model_type\": \"llama\", \"hidden_size\": 64, \"num_attention_heads\": 4, \"num_hidden_layers\": 2,"
                "\n\"intermediate_sise\": 96}",
                ":2:", "intermediate_sise", "the MLP's hidden size");
@@ -124,16 +119,14 @@ START_TEST(a_misspelt_key_is_not_taken_for_one_left_out) {
   ASSERT_INPUT("{\"model_type\": \"mistral\", \"num_hidden_layers\": 2}", "the hidden size");
   ASSERT_INPUT("{\"model_type\": \"mistral\", \"hidden_size\": 4096}", "the number of layers");
 }
-END_TEST
 
-START_TEST(an_unknown_architecture_is_not_read_as_llama) {
+TEST(an_unknown_architecture_is_not_read_as_llama) {
   ASSERT_INPUT("{\n\"architectures\": [\"InternLMForCausalLM\"], " LLAMA_CORE "}",
                ":2: architectures: found \"InternLMForCausalLM\"", "no model_type", "expected one of");
   ASSERT_INPUT("{\n\"architectures\": [\"Glm4vForConditionalGeneration\"], " LLAMA_CORE "}", ":2: architectures");
 }
-END_TEST
 
-START_TEST(values_of_another_type_are_refused_with_their_line) {
+TEST(values_of_another_type_are_refused_with_their_line) {
   const char *bad[][2] = {{"\"64\"", "found \"64\""},
                           {"64.5", "found 64.5"},
                           {"-64", "found -64"},
@@ -160,16 +153,14 @@ START_TEST(values_of_another_type_are_refused_with_their_line) {
   ASSERT_INPUT("{\"attn_config\": 3, " MPT_CORE "}", "attn_config: found 3", "object");
   ASSERT_INPUT("{\"attn_config\": {\"kv_n_heads\": -1}, " MPT_CORE "}", "kv_n_heads: found -1");
 }
-END_TEST
 
 /* Letters are EXAONE 4's: Gemma 3's class divides by a number. */
-START_TEST(letters_of_windows_are_of_the_family_that_has_them) {
+TEST(letters_of_windows_are_of_the_family_that_has_them) {
   ASSERT_INPUT("{\"model_type\": \"gemma3_text\", \"sliding_window_pattern\": \"LLLG\", " LLAMA_CORE "}",
                "sliding_window_pattern", "expected an integer");
 }
-END_TEST
 
-START_TEST(contradictions_are_refused) {
+TEST(contradictions_are_refused) {
   ASSERT_INPUT("{\"n_layer\": 3, " LLAMA_CORE "}", "n_layer", "found 3", "expected 2 as num_hidden_layers");
   ASSERT_INPUT("{\"num_key_value_heads\": 3, " LLAMA_CORE "}", "4 attention heads and 3 key-value heads");
   ASSERT_INPUT("{\"hidden_size\": 65, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
@@ -177,17 +168,15 @@ START_TEST(contradictions_are_refused) {
                "hidden size 65", "4 attention heads");
   ASSERT_INPUT("{\n\"vocab_size\": 100,\n\"vocab_size\": 101}", ":3:", "\"vocab_size\" a second time");
 }
-END_TEST
 
-START_TEST(sizes_that_would_overflow_are_refused) {
+TEST(sizes_that_would_overflow_are_refused) {
   ASSERT_INPUT("{\"hidden_size\": 16777216, \"num_hidden_layers\": 100000, \"num_attention_heads\": 1, "
                "\"intermediate_size\": 67108864, \"vocab_size\": 100}",
                "parameters", "at most");
   ASSERT_INPUT("{\"hidden_size\": 18446744073709551617}", "18 digits");
 }
-END_TEST
 
-START_TEST(what_is_not_json_is_refused_with_its_line) {
+TEST(what_is_not_json_is_refused_with_its_line) {
   ASSERT_INPUT("", ":1:");
   ASSERT_INPUT("  \n ", ":1:");
   ASSERT_INPUT("[1, 2]", "expected a JSON object");
@@ -199,9 +188,8 @@ START_TEST(what_is_not_json_is_refused_with_its_line) {
   ASSERT_INPUT("{\"a\": 1}\n{\"a\": 2}", ":2:", "trailing garbage");
   ASSERT_INPUT("{\"a\": \"\xff\"}", ":1:", "UTF8");
 }
-END_TEST
 
-START_TEST(deep_nesting_is_refused_without_recursing) {
+TEST(deep_nesting_is_refused_without_recursing) {
   gsize n = 1000000;
   g_autofree char *lists = g_strnfill(n, '[');
   g_autofree char *member = g_strconcat("{\"a\":", lists, NULL);
@@ -211,11 +199,10 @@ START_TEST(deep_nesting_is_refused_without_recursing) {
     g_string_append(objects, "{\"a\":");
   ASSERT_INPUT(objects->str, "deeper than 64");
 }
-END_TEST
 
 /* Cut anywhere before the closing brace it is an error; with the brace, whatever white space follows, it is the model.
  */
-START_TEST(a_config_cut_at_any_byte_is_an_error_or_whole) {
+LOOP_TEST(a_config_cut_at_any_byte_is_an_error_or_whole, 2) {
   g_autofree char *path =
       g_build_filename(STEPSIM_SOURCE_DATA, "models", _i == 0 ? "llama-3-8b.json" : "mpt-125m.json", NULL);
   g_autofree char *text = NULL;
@@ -229,10 +216,9 @@ START_TEST(a_config_cut_at_any_byte_is_an_error_or_whole) {
     ck_assert((error == NULL) == (model != NULL));
   }
 }
-END_TEST
 
 /* One byte replaced at every place: read or refused, never worse. */
-START_TEST(a_config_with_any_byte_broken_does_no_harm) {
+TEST(a_config_with_any_byte_broken_does_no_harm) {
   g_autofree char *path = g_build_filename(STEPSIM_SOURCE_DATA, "models", "falcon-7b.json", NULL);
   g_autofree char *text = NULL;
   gsize length;
@@ -250,9 +236,8 @@ START_TEST(a_config_with_any_byte_broken_does_no_harm) {
   }
   ck_assert_int_gt(n_refused, (int)length / 4);
 }
-END_TEST
 
-START_TEST(noise_is_refused) {
+TEST(noise_is_refused) {
   gsize length = 10 << 20;
   g_autofree char *noise = g_malloc(length);
   g_autoptr(GRand) random = g_rand_new_with_seed(1);
@@ -266,50 +251,27 @@ START_TEST(noise_is_refused) {
     ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
   }
 }
-END_TEST
 
-START_TEST(too_many_values_are_refused_at_once) {
+TEST(too_many_values_are_refused_at_once) {
   g_autoptr(GString) list = g_string_new("{\"a\": [1");
   for (int i = 0; i < 2000000; i++)
     g_string_append(list, ",1");
   g_string_append(list, "]}");
   ASSERT_INPUT(list->str, "more than 200,000 values");
 }
-END_TEST
 
-START_TEST(a_file_beyond_the_limit_is_refused) {
+TEST(a_file_beyond_the_limit_is_refused) {
   gsize length = (64 << 20) + 1;
   g_autofree char *spaces = g_strnfill(length, ' ');
   g_autoptr(GError) error = NULL;
   ck_assert_ptr_null(read_bytes(spaces, length, &error));
   ck_assert_ptr_nonnull(strstr(error->message, "larger than 64 MiB"));
 }
-END_TEST
 
 static void add_refusals(TCase *cases) {
-  tcase_add_test(cases, other_kinds_of_model_are_refused_by_key);
-  tcase_add_test(cases, experts_that_make_no_sense_are_refused);
-  tcase_add_test(cases, one_group_of_experts_limits_nothing);
-  tcase_add_test(cases, an_unknown_family_suggests_the_nearest);
-  tcase_add_test(cases, a_missing_key_lists_its_spellings_and_the_nearest_there);
-  tcase_add_test(cases, a_misspelt_key_is_not_taken_for_one_left_out);
-  tcase_add_test(cases, an_unknown_architecture_is_not_read_as_llama);
-  tcase_add_test(cases, values_of_another_type_are_refused_with_their_line);
-  tcase_add_test(cases, contradictions_are_refused);
-  tcase_add_test(cases, letters_of_windows_are_of_the_family_that_has_them);
-  tcase_add_test(cases, sizes_that_would_overflow_are_refused);
-  tcase_add_test(cases, what_is_not_json_is_refused_with_its_line);
-  tcase_add_test(cases, deep_nesting_is_refused_without_recursing);
-  tcase_add_loop_test(cases, a_config_cut_at_any_byte_is_an_error_or_whole, 0, 2);
-  tcase_add_test(cases, a_config_with_any_byte_broken_does_no_harm);
-  tcase_add_test(cases, noise_is_refused);
-  tcase_add_test(cases, too_many_values_are_refused_at_once);
-  tcase_add_test(cases, a_file_beyond_the_limit_is_refused);
 }
 
 int main(void) {
-  TCase *cases = tcase_create("model_refusals");
-  add_refusals(cases);
-  tcase_set_timeout(cases, 60);
-  return run_case("model_refusals", cases);
+  add_refusals(listed_tests());
+  return run_tests();
 }

@@ -15,7 +15,7 @@ static Model *read_layers_of(const char *head, const char *types) {
 
 #define HEADS "\"num_key_value_heads\": 4, "
 
-START_TEST(a_sliding_window_counts_only_when_used) {
+TEST(a_sliding_window_counts_only_when_used) {
   g_autoptr(Model) mistral = read_text("{\"model_type\": \"mistral\", \"sliding_window\": 4096, " HEADS LLAMA_CORE "}");
   g_autoptr(Model) later = read_text("{\"model_type\": \"mistral\", \"sliding_window\": null, " HEADS LLAMA_CORE "}");
   g_autoptr(Model) qwen = read_text(
@@ -45,10 +45,9 @@ START_TEST(a_sliding_window_counts_only_when_used) {
   ck_assert_int_eq(model_window(mistral, 4097), 4096);
   ck_assert(qwen->qkv_bias && !qwen->linear_bias);
 }
-END_TEST
 
 /* Of 4 layers one: those without rotation, each fourth where the config does not say, never "from 28 on". */
-START_TEST(a_smollm3_has_its_window_where_nothing_is_rotated) {
+TEST(a_smollm3_has_its_window_where_nothing_is_rotated) {
 #define SMOLLM3 "{\"model_type\": \"smollm3\", \"sliding_window\": 16, \"max_window_layers\": 28, "
   g_autoptr(Model) off = read_layers_of(SMOLLM3, NULL);
   ck_assert_int_eq(off->window, 0);
@@ -59,9 +58,8 @@ START_TEST(a_smollm3_has_its_window_where_nothing_is_rotated) {
       read_layers_of(SMOLLM3 "\"use_sliding_window\": true, \"no_rope_layer_interval\": 2, ", NULL);
   ck_assert_double_eq(second->windowed_share, 0.5);
 }
-END_TEST
 
-START_TEST(gpt_oss_has_a_window_in_every_other_layer) {
+TEST(gpt_oss_has_a_window_in_every_other_layer) {
   static const char *const names[] = {"gpt-oss-120b", "gpt-oss-20b"};
   for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
     g_autoptr(Model) model = model_read(names[i], NULL);
@@ -71,13 +69,12 @@ START_TEST(gpt_oss_has_a_window_in_every_other_layer) {
     ck_assert(!model->some_windowed && model_has_out_bias(model) && model->qkv_bias);
   }
 }
-END_TEST
 
 #define GPT_OSS                                                                                                        \
   "{\"model_type\": \"gpt_oss\", \"num_local_experts\": 8, \"num_experts_per_tok\": 2, \"sliding_window\": 16, " HEADS
 
 /* Layers that come in turns have the mean of both kinds; a window in the first half of them does not. */
-START_TEST(layer_types_say_which_layers_have_the_window) {
+TEST(layer_types_say_which_layers_have_the_window) {
   static const struct {
     const char *types; /* of 4 layers; NULL: not said */
     double share;
@@ -98,13 +95,7 @@ START_TEST(layer_types_say_which_layers_have_the_window) {
     ck_assert(qwen->windowed_share == cases[i].share && qwen->window == cases[i].window);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("model_windows");
-  tcase_add_test(cases, a_sliding_window_counts_only_when_used);
-  tcase_add_test(cases, a_smollm3_has_its_window_where_nothing_is_rotated);
-  tcase_add_test(cases, gpt_oss_has_a_window_in_every_other_layer);
-  tcase_add_test(cases, layer_types_say_which_layers_have_the_window);
-  return run_case("model_windows", cases);
+  return run_tests();
 }

@@ -37,7 +37,7 @@ static void draw_pair(GRand *rand, PairCase *drawn) {
 
 /* The third is beside the first on a link so wide that it binds nobody: all three are one part then. The two have the
  * same rates, bit for bit, as without it, when they are a pair. */
-START_TEST(a_pair_has_the_rates_of_a_part) {
+TEST(a_pair_has_the_rates_of_a_part) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(23);
   const gint32 links_of_third[] = {WIDE, OF_THIRD};
   int n_unequal = 0;
@@ -65,7 +65,6 @@ START_TEST(a_pair_has_the_rates_of_a_part) {
   }
   ck_assert_int_gt(n_unequal, 200); /* not all in the first round */
 }
-END_TEST
 
 /* Until the flow of this tag ends; ends_ticks[tag] of all that do. */
 static void advance_to_end(Flows *flows, guint64 tag, gint64 ends_ticks[2]) {
@@ -78,7 +77,7 @@ static void advance_to_end(Flows *flows, guint64 tag, gint64 ends_ticks[2]) {
 
 /* The second flow again and again beside the first, run ahead and in time: all end at the same ticks. It is refused
  * where the first one ends meanwhile, and up to its own end. */
-START_TEST(a_flow_run_ahead_ends_as_in_time) {
+TEST(a_flow_run_ahead_ends_as_in_time) {
   enum { TIMES = 8 };
   g_autoptr(GRand) rand = g_rand_new_with_seed(25);
   int n_ahead = 0, n_refused = 0;
@@ -121,10 +120,9 @@ START_TEST(a_flow_run_ahead_ends_as_in_time) {
   ck_assert_int_gt(n_ahead, 1000);
   ck_assert_int_gt(n_refused, 100);
 }
-END_TEST
 
 /* Not beside two, nor beside one that is on links of others or meets another there. */
-START_TEST(a_flow_is_not_run_ahead_into_others) {
+TEST(a_flow_is_not_run_ahead_into_others) {
   const double capacity_Bps[] = {1e9, 1e9, 1e9};
   const gint32 links[] = {0, 1, 2};
   const FlowRequest own = {{links, 1, 1}, NULL, 1, 100, 1e9, 0}, wide = {{links, 2, 0}, NULL, 1, 1e6, 1e9, 1};
@@ -142,11 +140,10 @@ START_TEST(a_flow_is_not_run_ahead_into_others) {
       ck_assert_int_eq(end_ticks, 1 + ticks_of_ns(i == 3 ? 200 : 100));
   }
 }
-END_TEST
 
 /* Two that share more links than a pair may have are left to time: no start is counted, and whom flows of this route
  * met before stays known. */
-START_TEST(a_flow_that_is_refused_leaves_nothing_behind) {
+TEST(a_flow_that_is_refused_leaves_nothing_behind) {
   enum { N_SHARED = 40 };
   double capacity_Bps[N_SHARED];
   gint32 links[N_SHARED];
@@ -167,11 +164,10 @@ START_TEST(a_flow_that_is_refused_leaves_nothing_behind) {
   ck_assert_int_eq(flows_n_active(flows), 1);
   ck_assert_int_eq(flows_next(flows), ticks_of_ns(1000000)); /* as it was */
 }
-END_TEST
 
 /* A flow that leaves, in its latency or moving, and comes back ends as if it had stayed. What two have beside each
  * other is what they are given in time. */
-START_TEST(a_flow_that_comes_back_goes_on_as_it_was) {
+TEST(a_flow_that_comes_back_goes_on_as_it_was) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(27);
   for (int turn = 0; turn < 1000; turn++) {
     PairCase drawn;
@@ -194,9 +190,8 @@ START_TEST(a_flow_that_comes_back_goes_on_as_it_was) {
     ck_assert(ends_ticks[1] >= next_ticks && (!moves || ends_ticks[1] == next_ticks));
   }
 }
-END_TEST
 
-START_TEST(two_apart_have_the_rates_that_they_are_given_in_time) {
+TEST(two_apart_have_the_rates_that_they_are_given_in_time) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(29);
   for (int turn = 0; turn < 1000; turn++) {
     PairCase drawn;
@@ -217,15 +212,7 @@ START_TEST(two_apart_have_the_rates_that_they_are_given_in_time) {
     ck_assert(!flows_take_out(flows, 0, N_LINKS, 1, &apart)); /* the other is on its links */
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("flow pairs");
-  tcase_add_test(cases, a_pair_has_the_rates_of_a_part);
-  tcase_add_test(cases, a_flow_run_ahead_ends_as_in_time);
-  tcase_add_test(cases, a_flow_is_not_run_ahead_into_others);
-  tcase_add_test(cases, a_flow_that_is_refused_leaves_nothing_behind);
-  tcase_add_test(cases, a_flow_that_comes_back_goes_on_as_it_was);
-  tcase_add_test(cases, two_apart_have_the_rates_that_they_are_given_in_time);
-  return run_case("flow pairs", cases);
+  return run_tests();
 }

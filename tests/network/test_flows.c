@@ -47,7 +47,7 @@ static void assert_next_end(Flows *flows, guint64 tag, double end_ns) {
     __VA_ARGS__                                                                                                        \
   }
 
-START_TEST(bytes_follow_the_latency) {
+TEST(bytes_follow_the_latency) {
   g_autoptr(Network) network = crossbar_new(2, 1e9, 3e-6, FALSE);
   g_autoptr(Routes) routes = routes_new(network, ROUTE_BY_LATENCY, ROUTE_HASHED);
   g_autoptr(Flows) flows = flows_new(network);
@@ -61,10 +61,9 @@ START_TEST(bytes_follow_the_latency) {
   assert_next_end(flows, 7, 18000);
   ck_assert_int_eq(flows_next(flows), TICKS_NEVER);
 }
-END_TEST
 
 /* Links A 10 B/ns (flows 1, 2) and B 12 B/ns (2, 3, 4): B gives 4 to each of its, A the other 6 to flow 1. */
-START_TEST(shares_are_max_min_fair) {
+TEST(shares_are_max_min_fair) {
   g_autoptr(Network) network = links_new((const double[]){10e9, 12e9}, 2);
   g_autoptr(Flows) flows = flows_new_with_loads(network);
   start(flows, 0, 1, 1200, LINKS(0));
@@ -88,9 +87,8 @@ START_TEST(shares_are_max_min_fair) {
   ck_assert_double_eq_tol(flows_link_load(flows, 0).bound_flow_s, 160e-9, 1e-12);
   ck_assert_double_eq_tol(flows_link_load(flows, 1).bound_flow_s, (100 + 1000 / 3.0) * 1e-9, 1e-12);
 }
-END_TEST
 
-START_TEST(a_newcomer_slows_and_an_end_speeds_up) {
+TEST(a_newcomer_slows_and_an_end_speeds_up) {
   g_autoptr(Network) network = links_new((const double[]){2e9}, 1);
   g_autoptr(Flows) flows = flows_new(network);
   start(flows, 0, 1, 1000, LINKS(0)); /* alone to 200: 400 B; then 1 B/ns */
@@ -99,9 +97,8 @@ START_TEST(a_newcomer_slows_and_an_end_speeds_up) {
   assert_next_end(flows, 2, 500); /* flow 1 has moved 700 */
   assert_next_end(flows, 1, 650);
 }
-END_TEST
 
-START_TEST(load_of_a_link_is_read_at_any_time) {
+TEST(load_of_a_link_is_read_at_any_time) {
   g_autoptr(Network) network = links_new((const double[]){2e9, 8e9}, 2);
   g_autoptr(Flows) flows = flows_new_with_loads(network);
   start(flows, 0, 1, 1000, LINKS(0, 1));
@@ -115,9 +112,8 @@ START_TEST(load_of_a_link_is_read_at_any_time) {
   ck_assert_int_eq(flows_advance(flows, ticks_of_ns(2000)), 2);
   ck_assert_double_eq_tol(flows_link_load(flows, 1).moved_bytes, 1600, 1e-6);
 }
-END_TEST
 
-START_TEST(a_cap_leaves_the_rest_to_others) {
+TEST(a_cap_leaves_the_rest_to_others) {
   g_autoptr(Network) network = links_new((const double[]){10e9}, 1);
   g_autoptr(Flows) flows = flows_new_with_loads(network);
   FlowRequest capped = {.route = {(const gint32[]){0}, 1, 0}, .weight = 2, .bytes = 200, .cap_Bps = 1e9, .tag = 1};
@@ -129,10 +125,9 @@ START_TEST(a_cap_leaves_the_rest_to_others) {
   assert_next_end(flows, 1, 200);
   ck_assert_double_eq(flows_link_load(flows, 0).moved_bytes, 1600);
 }
-END_TEST
 
 /* A folded run: one flow stands for 4 ranks with a NIC each (link 0) under one uplink (link 1) of 2 B/ns. */
-START_TEST(counts_share_a_link_among_flows_that_are_alike) {
+TEST(counts_share_a_link_among_flows_that_are_alike) {
   g_autoptr(Network) network = links_new((const double[]){1e9, 2e9}, 2);
   g_autoptr(Flows) flows = flows_new_with_loads(network);
   FlowRequest folded = {.route = {(const gint32[]){0, 1}, 2, 0},
@@ -146,9 +141,8 @@ START_TEST(counts_share_a_link_among_flows_that_are_alike) {
   ck_assert_double_eq(flows_link_load(flows, 0).moved_bytes, 100);
   ck_assert_double_eq(flows_link_load(flows, 1).moved_bytes, 400);
 }
-END_TEST
 
-START_TEST(infinite_links_bound_nothing) {
+TEST(infinite_links_bound_nothing) {
   g_autoptr(Network) network = links_new((const double[]){INFINITY, 1e9}, 2);
   g_autoptr(Flows) flows = flows_new_with_loads(network);
   start(flows, 0, 1, 1000, LINKS(0)); /* ends at once */
@@ -160,9 +154,8 @@ START_TEST(infinite_links_bound_nothing) {
   ck_assert_int_eq(flows_next(flows), TICKS_NEVER);
   ck_assert_int_eq(flows_n_active(flows), 1);
 }
-END_TEST
 
-START_TEST(a_shared_cable_has_one_capacity_both_ways) {
+TEST(a_shared_cable_has_one_capacity_both_ways) {
   for (int is_shared = 0; is_shared < 2; is_shared++) {
     g_autoptr(Network) network = crossbar_new(2, 1e9, 0, is_shared);
     g_autoptr(Routes) routes = routes_new(network, ROUTE_BY_LATENCY, ROUTE_HASHED);
@@ -176,9 +169,8 @@ START_TEST(a_shared_cable_has_one_capacity_both_ways) {
     ck_assert_int_eq(flows_ended(flows)[1].tag, 1);
   }
 }
-END_TEST
 
-START_TEST(what_ends_together_is_told_in_the_order_of_starts) {
+TEST(what_ends_together_is_told_in_the_order_of_starts) {
   g_autoptr(Network) network = links_new((const double[]){1e9, 1e9}, 2);
   g_autoptr(Flows) flows = flows_new(network);
   for (guint64 tag = 0; tag < 100; tag++) /* 50 on each link, so each at 1 / 50 B/ns */
@@ -187,9 +179,8 @@ START_TEST(what_ends_together_is_told_in_the_order_of_starts) {
   for (guint64 i = 0; i < 100; i++)
     ck_assert_int_eq(flows_ended(flows)[i].tag, 1000 - i);
 }
-END_TEST
 
-START_TEST(an_end_is_rounded_up_once) {
+TEST(an_end_is_rounded_up_once) {
   ck_assert_int_eq(ticks_to_ns(ticks_of_ns(5)), 5);
   ck_assert_int_eq(ticks_to_ns(ticks_of_ns(5) + 1), 6);
   ck_assert_int_eq(ticks_to_ns(TICKS_NEVER), G_MAXINT64);
@@ -204,7 +195,6 @@ START_TEST(an_end_is_rounded_up_once) {
   }
   ck_assert_int_eq(ticks_to_ns(flows_ended(flows)[0].end_ticks), 90);
 }
-END_TEST
 
 /* --- random sets --- */
 
@@ -278,7 +268,7 @@ static void solve_plainly(const Network *network, const RandomFlow *flows, int n
   }
 }
 
-START_TEST(rates_are_those_of_a_plain_solver) {
+TEST(rates_are_those_of_a_plain_solver) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(21);
   for (int turn = 0; turn < 200; turn++) {
     g_autoptr(Network) network = random_links(rand);
@@ -298,11 +288,10 @@ START_TEST(rates_are_those_of_a_plain_solver) {
         ck_abort_msg("turn %d, flow %d of %d: %g, expected %g", turn, f, n, rate_of(flows, f), rates[f]);
   }
 }
-END_TEST
 
 /* Flows come and go; at each end, the rates of those under way are those of a fresh start of the same set, bit for bit.
  * Those in their latency are left out of it. */
-START_TEST(a_change_solved_in_part_is_the_whole_solved_anew) {
+TEST(a_change_solved_in_part_is_the_whole_solved_anew) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(22);
   int n_compared = 0;
   for (int turn = 0; turn < 20; turn++) {
@@ -341,10 +330,9 @@ START_TEST(a_change_solved_in_part_is_the_whole_solved_anew) {
   }
   ck_assert_int_gt(n_compared, 1000);
 }
-END_TEST
 
 /* Each flow of weight w beside w single ones: the same ends to the tick, the same bytes on every link. */
-START_TEST(a_weight_is_as_many_single_flows) {
+TEST(a_weight_is_as_many_single_flows) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(23);
   for (int turn = 0; turn < 100; turn++) {
     g_autoptr(Network) network = random_links(rand);
@@ -374,10 +362,9 @@ START_TEST(a_weight_is_as_many_single_flows) {
     ck_assert_int_eq(n_wrong, 0);
   }
 }
-END_TEST
 
 /* All bytes of all flows are on each of their links in the end, and no link was faster than it is. */
-START_TEST(bytes_are_conserved_and_links_not_overrun) {
+TEST(bytes_are_conserved_and_links_not_overrun) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(24);
   for (int turn = 0; turn < 100; turn++) {
     g_autoptr(Network) network = random_links(rand);
@@ -404,7 +391,6 @@ START_TEST(bytes_are_conserved_and_links_not_overrun) {
     ck_assert_int_eq(n_wrong, 0);
   }
 }
-END_TEST
 
 static void note_ends(Flows *flows, gint64 to_ticks, gint64 *end_ticks) {
   gint32 n_ended = flows_advance(flows, to_ticks);
@@ -413,7 +399,7 @@ static void note_ends(Flows *flows, gint64 to_ticks, gint64 *end_ticks) {
 }
 
 /* Started each at its time, or all told at the beginning, the last first: they end at the same ticks. */
-START_TEST(a_flow_told_ahead_ends_as_one_started_at_its_time) {
+TEST(a_flow_told_ahead_ends_as_one_started_at_its_time) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(24);
   for (int turn = 0; turn < 50; turn++) {
     g_autoptr(Network) network = random_links(rand);
@@ -441,10 +427,9 @@ START_TEST(a_flow_told_ahead_ends_as_one_started_at_its_time) {
                      end_ticks[1][f]);
   }
 }
-END_TEST
 
 /* Flows on parts of the network that no link joins do not cost one another a solve. */
-START_TEST(a_change_is_solved_where_it_reaches) {
+TEST(a_change_is_solved_where_it_reaches) {
   double Bps[100];
   for (int l = 0; l < 100; l++)
     Bps[l] = 1e9;
@@ -463,25 +448,7 @@ START_TEST(a_change_is_solved_where_it_reaches) {
   ck_assert_int_eq(stats.n_solves - at_start.n_solves, 100);
   ck_assert_int_eq(stats.n_rates - at_start.n_rates, 100); /* of the one flow that is left on the link */
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("flows");
-  tcase_add_test(cases, bytes_follow_the_latency);
-  tcase_add_test(cases, shares_are_max_min_fair);
-  tcase_add_test(cases, a_newcomer_slows_and_an_end_speeds_up);
-  tcase_add_test(cases, load_of_a_link_is_read_at_any_time);
-  tcase_add_test(cases, a_cap_leaves_the_rest_to_others);
-  tcase_add_test(cases, counts_share_a_link_among_flows_that_are_alike);
-  tcase_add_test(cases, infinite_links_bound_nothing);
-  tcase_add_test(cases, a_shared_cable_has_one_capacity_both_ways);
-  tcase_add_test(cases, what_ends_together_is_told_in_the_order_of_starts);
-  tcase_add_test(cases, an_end_is_rounded_up_once);
-  tcase_add_test(cases, rates_are_those_of_a_plain_solver);
-  tcase_add_test(cases, a_change_solved_in_part_is_the_whole_solved_anew);
-  tcase_add_test(cases, a_weight_is_as_many_single_flows);
-  tcase_add_test(cases, bytes_are_conserved_and_links_not_overrun);
-  tcase_add_test(cases, a_flow_told_ahead_ends_as_one_started_at_its_time);
-  tcase_add_test(cases, a_change_is_solved_where_it_reaches);
-  return run_case("flows", cases);
+  return run_tests();
 }

@@ -44,7 +44,7 @@ static double ring_ns(gint32 n_hosts, double bytes, double Bps) {
   return 2.0 * (n_hosts - 1) / n_hosts * bytes / Bps * 1e9 + 2.0 * (n_hosts - 1) * 500;
 }
 
-START_TEST(ring_is_its_closed_form_step_by_step_and_folded) {
+TEST(ring_is_its_closed_form_step_by_step_and_folded) {
   static const gint32 sizes[] = {1, 2, 3, 5, 8, 64, 100, 256, 1024};
   static const double bytes[] = {67108864, 1e9 / 3};
   for (gsize i = 0; i < G_N_ELEMENTS(sizes); i++)
@@ -61,21 +61,19 @@ START_TEST(ring_is_its_closed_form_step_by_step_and_folded) {
       ck_assert_int_le(ABS(steps_ns - folded_ns), 1);
     }
 }
-END_TEST
 
 /* The same ring of 64 MiB as other simulators have it: 2.355810, 2.705412, 2.928869, 3.704733 ms for 8, 64, 256, 1,024
  * hosts (SimGrid, ASTRA-sim and LogGOPSim all within 0.04 %), in whole us here. */
-START_TEST(ring_ends_when_others_say) {
+TEST(ring_ends_when_others_say) {
   ck_assert_int_eq(run_ring(8, 67108864, 50e9, 250e-9, FALSE) / 1000, 2355);
   ck_assert_int_eq(run_ring(64, 67108864, 50e9, 250e-9, FALSE) / 1000, 2705);
   ck_assert_int_eq(run_ring(256, 67108864, 50e9, 250e-9, FALSE) / 1000, 2928);
 }
-END_TEST
 
 /* Leaves of 32 hosts with 4 spines of the hosts' speed. Neighbours in the ring: one of a leaf's hosts sends out, so the
  * uplinks do not matter. Ranks dealt out leaf by leaf: 32 flows share 4 uplinks, of which D-mod-k gives each 8, and
  * every step takes 8 times as long: 2(n − 1) (8 · S / n / B + α). */
-START_TEST(a_ring_across_leaves_slows_by_what_max_min_says) {
+TEST(a_ring_across_leaves_slows_by_what_max_min_says) {
   enum { N_HOSTS = 128 };
   g_autoptr(Network) tree = fat_tree_new(4, 32, 4, 50e9, 50e9, 250e-9);
   for (int is_dealt = 0; is_dealt < 2; is_dealt++) {
@@ -95,10 +93,9 @@ START_TEST(a_ring_across_leaves_slows_by_what_max_min_says) {
     ck_assert_int_eq(network_vertex(tree, network_link(tree, most)->a)->kind, is_dealt ? NET_SWITCH : NET_GPU);
   }
 }
-END_TEST
 
 /* 1F1B as actors in SimGrid 3.32 (F 10 ms, B 20 ms, 50e9 B/s, 500 ns a message): stages, micro-batches, bytes, end. */
-START_TEST(pipeline_ends_when_simgrid_says) {
+TEST(pipeline_ends_when_simgrid_says) {
   static const struct {
     gint32 n_stages, n_micro_batches;
     double bytes;
@@ -119,10 +116,9 @@ START_TEST(pipeline_ends_when_simgrid_says) {
     platform_clear(&platform);
   }
 }
-END_TEST
 
 /* Free messages: (m + p − 1)(F + B), the closed form of 1F1B. */
-START_TEST(pipeline_of_free_messages_is_its_closed_form) {
+TEST(pipeline_of_free_messages_is_its_closed_form) {
   for (gint32 p = 1; p <= 9; p += 2)
     for (gint32 m = 1; m <= 12; m++) {
       Platform platform = crossbar(p, INFINITY, 0);
@@ -132,9 +128,8 @@ START_TEST(pipeline_of_free_messages_is_its_closed_form) {
       platform_clear(&platform);
     }
 }
-END_TEST
 
-START_TEST(an_item_waits_for_all_it_names) {
+TEST(an_item_waits_for_all_it_names) {
   Platform platform = crossbar(2, 1e9, 50e-9);
   gint32 route = routes_find(platform.routes, 0, 1, 0, NULL);
   g_autoptr(MessageProgram) program = message_program_new();
@@ -156,9 +151,8 @@ START_TEST(an_item_waits_for_all_it_names) {
     ck_assert_int_eq(ends_ticks[i], ticks_of_ns(expected_ns[i]));
   platform_clear(&platform);
 }
-END_TEST
 
-START_TEST(what_takes_longer_than_time_goes_is_said) {
+TEST(what_takes_longer_than_time_goes_is_said) {
   Platform platform = crossbar(2, 1, 0);
   g_autoptr(MessageProgram) program = message_program_new();
   gint64 ends_ticks[2];
@@ -169,9 +163,8 @@ START_TEST(what_takes_longer_than_time_goes_is_said) {
   ck_assert_int_eq(ends_ticks[1], TICKS_NEVER);
   platform_clear(&platform);
 }
-END_TEST
 
-START_TEST(the_same_program_twice_has_the_same_ends) {
+TEST(the_same_program_twice_has_the_same_ends) {
   enum { N_HOSTS = 24 };
   gint64 ends_ticks[2][2 * (N_HOSTS - 1) * N_HOSTS];
   g_autoptr(Network) tree = fat_tree_new(4, 6, 3, 50e9, 20e9, 250e-9);
@@ -189,18 +182,7 @@ START_TEST(the_same_program_twice_has_the_same_ends) {
     n_different += ends_ticks[0][i] != ends_ticks[1][i];
   ck_assert_int_eq(n_different, 0);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("message_run");
-  tcase_set_timeout(cases, 60); /* the checks of a slow machine */
-  tcase_add_test(cases, ring_is_its_closed_form_step_by_step_and_folded);
-  tcase_add_test(cases, ring_ends_when_others_say);
-  tcase_add_test(cases, a_ring_across_leaves_slows_by_what_max_min_says);
-  tcase_add_test(cases, pipeline_ends_when_simgrid_says);
-  tcase_add_test(cases, pipeline_of_free_messages_is_its_closed_form);
-  tcase_add_test(cases, an_item_waits_for_all_it_names);
-  tcase_add_test(cases, what_takes_longer_than_time_goes_is_said);
-  tcase_add_test(cases, the_same_program_twice_has_the_same_ends);
-  return run_case("message_run", cases);
+  return run_tests();
 }

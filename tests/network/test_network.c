@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-START_TEST(cables_that_make_no_sense_are_refused) {
+TEST(cables_that_make_no_sense_are_refused) {
   g_autoptr(Network) network = network_new();
   const gint32 a = network_add_vertex(network, "a", NET_GPU, 0);
   network_add_vertex(network, "b", NET_GPU, 0);
@@ -34,7 +34,6 @@ START_TEST(cables_that_make_no_sense_are_refused) {
   }
   ck_assert_int_eq(network_n_links(network), 0);
 }
-END_TEST
 
 static void assert_link(const Network *network, gint32 link, const char *name, double capacity_Bps) {
   ck_assert_str_eq(network_link(network, link)->name, name);
@@ -42,7 +41,7 @@ static void assert_link(const Network *network, gint32 link, const char *name, d
 }
 
 /* 8 GB/s of which a factor of one half is left are 4 GB/s; a dead cable is there, and carries nothing. */
-START_TEST(duplex_decides_how_many_links_a_cable_is) {
+TEST(duplex_decides_how_many_links_a_cable_is) {
   g_autoptr(Network) network = network_new();
   const gint32 a = network_add_vertex(network, "a", NET_GPU, 0), b = network_add_vertex(network, "b", NET_GPU, 0),
                c = network_add_vertex(network, "c", NET_GPU, 0);
@@ -55,11 +54,7 @@ START_TEST(duplex_decides_how_many_links_a_cable_is) {
   assert_link(network, 2, "c>b", 0);
   assert_link(network, 3, "a>c", 8e9);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("network");
-  tcase_add_test(cases, cables_that_make_no_sense_are_refused);
-  tcase_add_test(cases, duplex_decides_how_many_links_a_cable_is);
-  return run_case("network", cases);
+  return run_tests();
 }

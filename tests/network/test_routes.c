@@ -67,7 +67,7 @@ static Rails rails_new(gboolean is_uplink_dead) {
   return rails;
 }
 
-START_TEST(rails_are_kept_where_nics_are_equally_near) {
+TEST(rails_are_kept_where_nics_are_equally_near) {
   Rails rails = rails_new(FALSE);
   g_autoptr(Routes) routes = routes_new(rails.network, ROUTE_BY_LATENCY, ROUTE_BY_RAIL);
   assert_route(routes, rails.gpu[0], rails.gpu[1], "gpu0>pcie0, pcie0>gpu1");
@@ -80,18 +80,16 @@ START_TEST(rails_are_kept_where_nics_are_equally_near) {
                "gpu1>pcie0, pcie0>nic1, nic1>leaf1, leaf1>nic3, nic3>pcie1, pcie1>gpu2");
   network_free(rails.network);
 }
-END_TEST
 
-START_TEST(dead_links_are_on_no_route) {
+TEST(dead_links_are_on_no_route) {
   Rails rails = rails_new(TRUE);
   g_autoptr(Routes) routes = routes_new(rails.network, ROUTE_BY_LATENCY, ROUTE_BY_RAIL);
   assert_route(routes, rails.gpu[0], rails.gpu[2],
                "gpu0>pcie0, pcie0>nic1, nic1>leaf1, leaf1>nic3, nic3>pcie1, pcie1>gpu2");
   network_free(rails.network);
 }
-END_TEST
 
-START_TEST(no_way_is_an_error_that_names_both_ends) {
+TEST(no_way_is_an_error_that_names_both_ends) {
   g_autoptr(Network) network = network_new();
   gint32 a = add(network, "a", 0, NET_GPU, 0), b = add(network, "b", 0, NET_GPU, 0),
          c = add(network, "c", 0, NET_GPU, 1);
@@ -104,9 +102,8 @@ START_TEST(no_way_is_an_error_that_names_both_ends) {
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
   ck_assert_ptr_nonnull(strstr(error->message, "expected 0 … 2"));
 }
-END_TEST
 
-START_TEST(a_gpu_passes_nothing_on) {
+TEST(a_gpu_passes_nothing_on) {
   g_autoptr(Network) network = network_new();
   gint32 a = add(network, "a", 0, NET_GPU, 0), b = add(network, "b", 0, NET_GPU, 0),
          c = add(network, "c", 0, NET_GPU, 0);
@@ -119,9 +116,8 @@ START_TEST(a_gpu_passes_nothing_on) {
   assert_route(routes, a, c, "a0>host0, host0>c0");
   assert_route(routes, a, b, "a0>b0");
 }
-END_TEST
 
-START_TEST(latency_or_hops_come_first_as_asked) {
+TEST(latency_or_hops_come_first_as_asked) {
   g_autoptr(Network) network = network_new();
   gint32 a = add(network, "a", 0, NET_GPU, 0), b = add(network, "b", 0, NET_GPU, 0);
   gint32 s = add(network, "s", 0, NET_SWITCH, 0);
@@ -134,10 +130,9 @@ START_TEST(latency_or_hops_come_first_as_asked) {
   assert_route(by_hops, a, b, "a0>b0");
   ck_assert_int_eq(routes_get(by_latency, 0).latency_ticks, 2000 * TICKS_PER_NS);
 }
-END_TEST
 
 /* A node's two GPUs joined by a slow link inside, a fast way over the leaf. */
-START_TEST(a_way_over_the_fabric_may_be_shorter_than_inside) {
+TEST(a_way_over_the_fabric_may_be_shorter_than_inside) {
   g_autoptr(Network) network = network_new();
   gint32 a = add(network, "a", 0, NET_GPU, 0), b = add(network, "b", 0, NET_GPU, 0);
   gint32 leaf = add(network, "leaf", 0, NET_SWITCH, NETWORK_FABRIC);
@@ -150,10 +145,9 @@ START_TEST(a_way_over_the_fabric_may_be_shorter_than_inside) {
   assert_route(routes, a, leaf, "a0>leaf0");
   assert_route(routes, a, a, "");
 }
-END_TEST
 
 /* 4 leaves of 8 hosts under 8 spines. D-mod-k: a shift by 8 sends each host of a leaf over another spine. */
-START_TEST(a_shift_by_destination_meets_on_no_link) {
+TEST(a_shift_by_destination_meets_on_no_link) {
   g_autoptr(Network) tree = fat_tree_new(4, 8, 8, 1e9, 1e9, 1e-6);
   g_autoptr(Routes) routes = routes_new(tree, ROUTE_BY_LATENCY, ROUTE_BY_RAIL);
   g_autofree int *n_routes = g_new0(int, network_n_links(tree));
@@ -164,9 +158,8 @@ START_TEST(a_shift_by_destination_meets_on_no_link) {
       ck_assert_int_eq(++n_routes[route.links[i]], 1);
   }
 }
-END_TEST
 
-START_TEST(labels_spread_over_all_equally_short_ways) {
+TEST(labels_spread_over_all_equally_short_ways) {
   g_autoptr(Network) tree = fat_tree_new(2, 2, 8, 1e9, 1e9, 1e-6);
   g_autoptr(Routes) routes = routes_new(tree, ROUTE_BY_LATENCY, ROUTE_HASHED);
   g_autoptr(Routes) again = routes_new(tree, ROUTE_BY_LATENCY, ROUTE_HASHED);
@@ -182,7 +175,6 @@ START_TEST(labels_spread_over_all_equally_short_ways) {
   for (int s = 0; s < 8; s++) /* 32 each on average, standard deviation √(256 · 1/8 · 7/8) = 5.3: within 3 of them */
     ck_assert(n_used[s] > 16 && n_used[s] < 48);
 }
-END_TEST
 
 enum { N_RANDOM = 14 };
 
@@ -243,7 +235,7 @@ static double cost_of_route(const Network *network, NetRoute route, gint32 from,
   return cost;
 }
 
-START_TEST(routes_are_as_short_as_a_plain_search_finds) {
+TEST(routes_are_as_short_as_a_plain_search_finds) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(3);
   int n_found = 0, n_none = 0;
   for (int turn = 0; turn < 60; turn++) {
@@ -264,10 +256,9 @@ START_TEST(routes_are_as_short_as_a_plain_search_finds) {
   }
   ck_assert(n_found > 1000 && n_none > 1000);
 }
-END_TEST
 
 /* 16,384 hosts, 512 leaves, 32 spines: a ring and a shift by half need two tables per leaf, not one per pair. */
-START_TEST(routes_of_sixteen_thousand_hosts) {
+TEST(routes_of_sixteen_thousand_hosts) {
   g_autoptr(Network) tree = fat_tree_new(512, 32, 32, 1e9, 1e9, 1e-6);
   g_autoptr(Routes) routes = routes_new(tree, ROUTE_BY_LATENCY, ROUTE_HASHED);
   int n_wrong = 0;
@@ -279,9 +270,8 @@ START_TEST(routes_of_sixteen_thousand_hosts) {
   }
   ck_assert_int_eq(n_wrong, 0);
 }
-END_TEST
 
-START_TEST(a_cable_is_passed_in_the_directions_it_has) {
+TEST(a_cable_is_passed_in_the_directions_it_has) {
   g_autoptr(Network) network = network_new();
   gint32 a = add(network, "a", 0, NET_GPU, 0), b = add(network, "b", 0, NET_GPU, 0),
          c = add(network, "c", 0, NET_GPU, 0);
@@ -296,20 +286,7 @@ START_TEST(a_cable_is_passed_in_the_directions_it_has) {
   assert_route(routes, a, c, "a0>c0");
   assert_no_route(routes, c, a, "from c0 to a0");
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("routes");
-  tcase_add_test(cases, rails_are_kept_where_nics_are_equally_near);
-  tcase_add_test(cases, dead_links_are_on_no_route);
-  tcase_add_test(cases, no_way_is_an_error_that_names_both_ends);
-  tcase_add_test(cases, a_gpu_passes_nothing_on);
-  tcase_add_test(cases, latency_or_hops_come_first_as_asked);
-  tcase_add_test(cases, a_way_over_the_fabric_may_be_shorter_than_inside);
-  tcase_add_test(cases, a_shift_by_destination_meets_on_no_link);
-  tcase_add_test(cases, labels_spread_over_all_equally_short_ways);
-  tcase_add_test(cases, routes_are_as_short_as_a_plain_search_finds);
-  tcase_add_test(cases, routes_of_sixteen_thousand_hosts);
-  tcase_add_test(cases, a_cable_is_passed_in_the_directions_it_has);
-  return run_case("routes", cases);
+  return run_tests();
 }

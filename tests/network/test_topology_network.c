@@ -16,7 +16,7 @@ static Network *network_made(const Topology *topology) {
 
 /* Shipped clusters, the ways between the GPUs of the first two nodes and all: hop by hop the link of both ends, what is
  * left of it and its latency. */
-START_TEST(hops_are_links_of_the_network) {
+TEST(hops_are_links_of_the_network) {
   static const char *const names[] = {"dgx-h100", "a100-pcie", "dgx-1-v100", "gb200-nvl72", "llama3-h100", "selene"};
   for (gsize c = 0; c < G_N_ELEMENTS(names); c++) {
     g_autoptr(GError) error = NULL;
@@ -41,10 +41,9 @@ START_TEST(hops_are_links_of_the_network) {
     ck_assert_int_eq(n_wrong, 0);
   }
 }
-END_TEST
 
 /* Every GPU reaches every other by shortest routes too. */
-START_TEST(shortest_routes_join_all_gpus) {
+TEST(shortest_routes_join_all_gpus) {
   static const char *const names[] = {"dgx-h100", "a100-pcie", "gb200-nvl72", "selene"};
   for (gsize c = 0; c < G_N_ELEMENTS(names); c++) {
     g_autoptr(Cluster) cluster = cluster_read(names[c], NULL);
@@ -58,7 +57,6 @@ START_TEST(shortest_routes_join_all_gpus) {
     ck_assert_int_eq(n_missing, 0);
   }
 }
-END_TEST
 
 /* Every GPU sends to the one `apart` ranks on at once, `bytes` each. Returns the last end, ns. */
 static double exchange_ns(const Topology *topology, const Network *network, int apart, double bytes) {
@@ -84,7 +82,7 @@ static double exchange_ns(const Topology *topology, const Network *network, int 
 
 /* Nodes of 4 GPUs with a NIC each, 45 of 50 GB/s reached; pods of 16 GPUs, 1:7 above. Between nodes of a pod each GPU
  * has its NIC: 45 B/ns. Between the two pods 16 share 16 · 50 / 7 · 0.9: 45 / 7 each. */
-START_TEST(an_exchange_across_pods_is_seven_times_as_long_at_1_to_7) {
+TEST(an_exchange_across_pods_is_seven_times_as_long_at_1_to_7) {
   g_autoptr(Cluster) cluster = cluster_of(
       HEAD "node:\n  gpus: 4\n" NVSWITCH "  nics: 4\n  nic: {bandwidth: 50 GB/s, efficiency: 0.9, latency: 20 us}\n"
            "fabric: {tiers: [{span: 16, oversubscription: 1}, {span: 32, oversubscription: 7}]}\n");
@@ -98,12 +96,7 @@ START_TEST(an_exchange_across_pods_is_seven_times_as_long_at_1_to_7) {
   g_autoptr(Network) inside = network_made(pod);
   ck_assert_double_eq_tol(exchange_ns(pod, inside, 4, 45e6), 1e6, 1);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("topology_network");
-  tcase_add_test(cases, hops_are_links_of_the_network);
-  tcase_add_test(cases, shortest_routes_join_all_gpus);
-  tcase_add_test(cases, an_exchange_across_pods_is_seven_times_as_long_at_1_to_7);
-  return run_case("topology_network", cases);
+  return run_tests();
 }

@@ -78,7 +78,7 @@ static GArray *all_values(void) {
   return values;
 }
 
-START_TEST(a_text_that_is_set_is_read_back) {
+TEST(a_text_that_is_set_is_read_back) {
   g_autoptr(GArray) values = all_values();
   for (guint i = 0; i < values->len; i++) {
     const Value *value = &g_array_index(values, Value, i);
@@ -91,7 +91,6 @@ START_TEST(a_text_that_is_set_is_read_back) {
     ck_assert_msg(g_strcmp0(before, text) != 0, "%s is %s in a new plan", value->field->name, text);
   }
 }
-END_TEST
 
 /* What is read of the second may change with the first. */
 static gboolean follows(const PlanField *first, const PlanField *second) {
@@ -103,7 +102,7 @@ static gboolean follows(const PlanField *first, const PlanField *second) {
   return FALSE;
 }
 
-START_TEST(a_field_sets_only_itself) {
+TEST(a_field_sets_only_itself) {
   g_autoptr(GArray) values = all_values();
   for (guint i = 0; i < values->len; i++) {
     const Value *value = &g_array_index(values, Value, i);
@@ -118,9 +117,8 @@ START_TEST(a_field_sets_only_itself) {
     }
   }
 }
-END_TEST
 
-START_TEST(every_field_has_values_here) {
+TEST(every_field_has_values_here) {
   g_autoptr(GArray) values = all_values();
   for (int field = 0; field < plan_n_fields(); field++) {
     gboolean is_there = !plan_field_is_axis(plan_field(field)); /* slow ranks, a map of ranks: read from elsewhere */
@@ -129,9 +127,8 @@ START_TEST(every_field_has_values_here) {
     ck_assert_msg(is_there, "%s", plan_field(field)->name);
   }
 }
-END_TEST
 
-START_TEST(a_new_plan_has_the_defaults_and_a_number_has_its_range) {
+TEST(a_new_plan_has_the_defaults_and_a_number_has_its_range) {
   for (int i = 0; i < plan_n_fields(); i++) {
     const PlanField *field = plan_field(i);
     g_autoptr(Plan) plan = plan_new();
@@ -147,9 +144,8 @@ START_TEST(a_new_plan_has_the_defaults_and_a_number_has_its_range) {
     ck_assert_msg(strstr(error->message, field->name) == error->message, "%s", error->message);
   }
 }
-END_TEST
 
-START_TEST(help_has_every_name_of_a_choice_and_the_default) {
+TEST(help_has_every_name_of_a_choice_and_the_default) {
   for (int i = 0; i < plan_n_fields(); i++) {
     const PlanField *field = plan_field(i);
     const char *help = plan_field_help(field);
@@ -158,9 +154,8 @@ START_TEST(help_has_every_name_of_a_choice_and_the_default) {
     ck_assert_msg(field->by_default == NULL || strstr(help, " (default ") != NULL, "%s", help);
   }
 }
-END_TEST
 
-START_TEST(what_is_set_names_the_option_where_it_is_wrong) {
+TEST(what_is_set_names_the_option_where_it_is_wrong) {
   static const char *const wrong[][3] = {{"tp", "x", "--tp: found \"x\""},
                                          {"chunks", "0", "--chunks: found 0, expected at least 1"},
                                          {"jitter", "2%", "--jitter: found \"2%\", expected a number"},
@@ -175,11 +170,10 @@ START_TEST(what_is_set_names_the_option_where_it_is_wrong) {
     ck_assert_msg(strstr(error->message, wrong[i][2]) != NULL, "%s", error->message);
   }
 }
-END_TEST
 
 /* The order of typing does not matter: a recipe is what was typed, not the framework's; memory-cap knows the schedule.
  */
-START_TEST(what_depends_on_other_fields_is_set_after_them) {
+TEST(what_depends_on_other_fields_is_set_after_them) {
   PlanOptions options;
   g_autoptr(GError) error = NULL;
   plan_options_init(&options);
@@ -192,16 +186,7 @@ START_TEST(what_depends_on_other_fields_is_set_after_them) {
   ck_assert(options.plan->memory_cap == 60e9);
   plan_options_clear(&options);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("plan_fields");
-  tcase_add_test(cases, a_text_that_is_set_is_read_back);
-  tcase_add_test(cases, a_field_sets_only_itself);
-  tcase_add_test(cases, every_field_has_values_here);
-  tcase_add_test(cases, a_new_plan_has_the_defaults_and_a_number_has_its_range);
-  tcase_add_test(cases, help_has_every_name_of_a_choice_and_the_default);
-  tcase_add_test(cases, what_is_set_names_the_option_where_it_is_wrong);
-  tcase_add_test(cases, what_depends_on_other_fields_is_set_after_them);
-  return run_case("plan_fields", cases);
+  return run_tests();
 }

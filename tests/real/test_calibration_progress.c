@@ -45,7 +45,7 @@ static Taken take(const char *text, char **problem) {
   return taken;
 }
 
-START_TEST(a_whole_text_gives_its_parts_and_the_later_time_of_a_kernel) {
+TEST(a_whole_text_gives_its_parts_and_the_later_time_of_a_kernel) {
   g_autofree char *text = two_parts();
   char *problem;
   const Taken taken = take(text, &problem);
@@ -54,11 +54,10 @@ START_TEST(a_whole_text_gives_its_parts_and_the_later_time_of_a_kernel) {
   ck_assert_int_eq(taken.n_kernels, 3);
   ck_assert_double_eq_tol(taken.middle_s, 4e-6, 1e-12); /* the median of 2, 4 and 4 µs */
 }
-END_TEST
 
 /* Of a text cut behind byte k, the parts whose line "done" is whole count, with the kernels above it and no others;
  * what is cut is told, but where a text of fewer parts would end too. */
-START_TEST(cut_off_anywhere_whole_parts_alone_count) {
+TEST(cut_off_anywhere_whole_parts_alone_count) {
   g_autofree char *text = two_parts();
   const gsize n_bytes = strlen(text), first_end = (gsize)(strstr(text, "tokens\n") + strlen("tokens\n") - text);
   for (gsize k = 0; k < n_bytes; k++) {
@@ -71,9 +70,8 @@ START_TEST(cut_off_anywhere_whole_parts_alone_count) {
     ck_assert_double_eq_tol(taken.middle_s, has_first ? 2e-6 : 0, 1e-12);
   }
 }
-END_TEST
 
-START_TEST(a_damaged_line_is_named_and_ends_what_counts) {
+TEST(a_damaged_line_is_named_and_ends_what_counts) {
   g_autofree char *text = two_parts(), *problem = NULL;
   char *damaged = strstr(strstr(text, "done first"), "kernel"); /* line 5 */
   *damaged = 'K';
@@ -82,9 +80,8 @@ START_TEST(a_damaged_line_is_named_and_ends_what_counts) {
   ck_assert_ptr_nonnull(problem);
   ck_assert_msg(g_str_has_prefix(problem, "line 5: found \"Kernel product"), "%s", problem);
 }
-END_TEST
 
-START_TEST(what_is_added_follows_what_was_taken_back) {
+TEST(what_is_added_follows_what_was_taken_back) {
   g_autofree char *text = two_parts();
   g_autofree char *cut = g_strndup(text, strlen(text) - 3), *problem = NULL;
   g_autoptr(CalibrationProgress) progress = calibration_progress_new(HEADER);
@@ -97,10 +94,9 @@ START_TEST(what_is_added_follows_what_was_taken_back) {
   kernel_times_add(times, &large, 8e-6);
   ck_assert_str_eq(calibration_progress_add(progress, "second", times), text);
 }
-END_TEST
 
 /* What a line of times is replaced by: none of it could have been written by a calibration. */
-START_TEST(numbers_that_no_machine_has_are_damage) {
+TEST(numbers_that_no_machine_has_are_damage) {
   static const char *const bad[] = {
       "kernel product fp32 0 0 1 64 64 64 = inf 0.1 5",
       "kernel product fp32 0 0 1 64 64 64 = nan 0.1 5",
@@ -143,9 +139,8 @@ START_TEST(numbers_that_no_machine_has_are_damage) {
                   problem);
   }
 }
-END_TEST
 
-START_TEST(of_another_calibrations_text_nothing_counts_and_it_is_told) {
+TEST(of_another_calibrations_text_nothing_counts_and_it_is_told) {
   static const struct {
     const char *from, *to;
   } others[] = {{"calibrate 5", "calibrate 4"}, {"a processor", "another one"}, {"1 ranks", "2 ranks"}};
@@ -161,15 +156,7 @@ START_TEST(of_another_calibrations_text_nothing_counts_and_it_is_told) {
                   "%s", problem);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("calibration_progress");
-  tcase_add_test(tests, a_whole_text_gives_its_parts_and_the_later_time_of_a_kernel);
-  tcase_add_test(tests, cut_off_anywhere_whole_parts_alone_count);
-  tcase_add_test(tests, a_damaged_line_is_named_and_ends_what_counts);
-  tcase_add_test(tests, what_is_added_follows_what_was_taken_back);
-  tcase_add_test(tests, numbers_that_no_machine_has_are_damage);
-  tcase_add_test(tests, of_another_calibrations_text_nothing_counts_and_it_is_told);
-  return run_case("calibration_progress", tests);
+  return run_tests();
 }

@@ -18,7 +18,7 @@ static double slope_of(const ScoreRule *rule, gint64 head) {
 /* Of the last two of 6 heads; and no key 11 places or more before its query. */
 static const ScoreRule rules[] = {{0}, {6, 4, 0}, {0, 0, 11}, {6, 4, 11}};
 
-START_TEST(slopes_are_those_of_the_paper) {
+TEST(slopes_are_those_of_the_paper) {
   const ScoreRule eight = {.alibi_heads = 8, .first_head = 3}, six = {.alibi_heads = 6}, none = {0};
   for (int head = 0; head < 5; head++)
     ck_assert_float_eq(alibi_slope(&eight, head), (float)slopes_of_8[3 + head]);
@@ -26,7 +26,6 @@ START_TEST(slopes_are_those_of_the_paper) {
     ck_assert_float_eq(alibi_slope(&six, head), (float)slopes_of_6[head]);
   ck_assert_float_eq(alibi_slope(&none, 3), 0);
 }
-END_TEST
 
 typedef struct {
   gint64 matrices, seq_len;
@@ -58,7 +57,7 @@ static double softmax_sum(gpointer data) {
   return total;
 }
 
-START_TEST(softmax_and_its_gradient) {
+LOOP_TEST(softmax_and_its_gradient, n_cases()) {
   Number number = case_number(_i);
   const gint64 lengths[] = {1, 2, 19, 40};
   for (guint i = 0; i < G_N_ELEMENTS(lengths) * G_N_ELEMENTS(rules); i++) {
@@ -86,7 +85,6 @@ START_TEST(softmax_and_its_gradient) {
     assert_gradient("ds", &dp, NULL, s.x, softmax_sum, &softmax, 100, 1);
   }
 }
-END_TEST
 
 /* ---- fused attention ---- */
 
@@ -199,7 +197,7 @@ static void try_flash(int test_case, gint64 sequences, gint64 s, gint64 heads, g
   try_heads(test_case, sequences, s, heads, kv_heads, d, d, n_samples, rule, drop);
 }
 
-START_TEST(a_share_is_dropped_and_the_rest_scaled_up) {
+TEST(a_share_is_dropped_and_the_rest_scaled_up) {
   enum { N = 100000 };
   const Dropout dropout = {3, 0.3f}, other = {4, 0.3f}, all = {3, 1};
   int n_dropped = 0, n_equal = 0;
@@ -216,9 +214,8 @@ START_TEST(a_share_is_dropped_and_the_rest_scaled_up) {
   ck_assert_int_lt(abs(n_dropped - 30000), 725);
   ck_assert_int_lt(abs(n_equal - 58000), 780);
 }
-END_TEST
 
-START_TEST(dropped_scores_are_those_of_their_places) {
+LOOP_TEST(dropped_scores_are_those_of_their_places, n_cases()) {
   enum { S = 7, HEADS = 3, N = 2 * HEADS * S * S };
   const Number number = case_number(_i);
   g_auto(Tensor) from = tensor_random(number, N, 1, 0, 2), to = tensor_random(number, N, 2, 0, 2);
@@ -241,9 +238,8 @@ START_TEST(dropped_scores_are_those_of_their_places) {
   run_kernel(_i, &kernel);
   assert_tensor("in place", &from, want, 1);
 }
-END_TEST
 
-START_TEST(flash_attention_and_its_gradient) {
+LOOP_TEST(flash_attention_and_its_gradient, n_cases()) {
   const ScoreDropout none = {0};
   try_heads(_i, 2, 16, 4, 2, 6, 4, 60, rules[0], none); /* heads of V narrower than those of K, and wider */
   try_heads(_i, 1, 129, 2, 2, 5, 8, 20, rules[0], none);
@@ -261,15 +257,7 @@ START_TEST(flash_attention_and_its_gradient) {
   try_flash(_i, 1, 129, 2, 2, 5, 5, rules[3], third);
   try_flash(_i, 1, 600, 1, 1, 4, 2, (ScoreRule){8, 7, 70}, none); /* windows that end in tiles before */
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("cpu_attention");
-  int n = n_cases();
-  tcase_add_test(tcase, slopes_are_those_of_the_paper);
-  tcase_add_loop_test(tcase, softmax_and_its_gradient, 0, n);
-  tcase_add_test(tcase, a_share_is_dropped_and_the_rest_scaled_up);
-  tcase_add_loop_test(tcase, dropped_scores_are_those_of_their_places, 0, n);
-  tcase_add_loop_test(tcase, flash_attention_and_its_gradient, 0, n);
-  return run_kernel_case("cpu_attention", tcase);
+  return run_kernel_case("cpu_attention", listed_tests());
 }

@@ -168,14 +168,13 @@ static void try_merging(const Whole *whole, int rank) {
     assert_near("lse", i, tensor_get(&lse, i), tensor_get(&whole->lse, lse_of(whole, rank, i)), 4e-6, 1);
 }
 
-START_TEST(outputs_for_blocks_merge_to_that_for_all_keys) {
+LOOP_TEST(outputs_for_blocks_merge_to_that_for_all_keys, n_cases()) {
   for (gsize i = 0; i < G_N_ELEMENTS(cuts); i++) {
     g_auto(Whole) whole = whole_new(_i, i, 0);
     for (int rank = 0; rank < whole.cp; rank++)
       try_merging(&whole, rank);
   }
 }
-END_TEST
 
 /* Adds the gradients that `rank` makes with the block of `from` to those of all rows. */
 static void add_gradients(const Whole *whole, int rank, int from, double *sums) {
@@ -196,7 +195,7 @@ static void add_gradients(const Whole *whole, int rank, int from, double *sums) 
   }
 }
 
-START_TEST(gradients_for_blocks_add_up_to_those_for_all_keys) {
+LOOP_TEST(gradients_for_blocks_add_up_to_those_for_all_keys, n_cases()) {
   for (gsize i = 0; i < G_N_ELEMENTS(cuts); i++) {
     g_auto(Whole) whole = whole_new(_i, i, 0);
     g_autofree double *sums = g_new0(double, whole.d_qkv.n);
@@ -207,7 +206,6 @@ START_TEST(gradients_for_blocks_add_up_to_those_for_all_keys) {
       assert_near("d_qkv", k, sums[k], tensor_get(&whole.d_qkv, k), tolerance_of(&whole), 4);
   }
 }
-END_TEST
 
 /* One piece of the queries, at its place, to all keys up to its own; gradients of keys are added to `d_kv`. */
 static void try_piece(const Whole *whole, gint64 piece, Tensor *d_kv) {
@@ -238,7 +236,7 @@ static void try_piece(const Whole *whole, gint64 piece, Tensor *d_kv) {
 static const gint64 windows[] = {0, 2, 40, 90, 300}; /* shorter and longer than pieces and tiles of keys */
 
 /* Of a window, too. */
-START_TEST(pieces_of_queries_see_the_keys_up_to_theirs) {
+LOOP_TEST(pieces_of_queries_see_the_keys_up_to_theirs, n_cases()) {
   for (gsize i = 0; i < G_N_ELEMENTS(cuts) * G_N_ELEMENTS(windows); i++) {
     g_auto(Whole) whole = whole_new(_i, i / G_N_ELEMENTS(windows), windows[i % G_N_ELEMENTS(windows)]);
     g_auto(Tensor) d_kv = tensor_new(whole.number, whole.d_qkv.n);
@@ -251,10 +249,9 @@ START_TEST(pieces_of_queries_see_the_keys_up_to_theirs) {
                   2 * tolerance_of(&whole), 4);
   }
 }
-END_TEST
 
 /* Three blocks of two rows: out = a + b, a taken backwards; a copy; zeros. What lies between the rows is left alone. */
-START_TEST(moves_go_by_their_strides) {
+LOOP_TEST(moves_go_by_their_strides, n_cases()) {
   enum { LD_A = 5, LD_B = 4, LD_OUT = 7, WIDTH = 3, ROWS = 2, BATCH = 3 };
   const Number number = case_number(_i);
   g_auto(Tensor) a = tensor_random(number, BATCH * ROWS * LD_A, 1, 0, 4);
@@ -278,11 +275,10 @@ START_TEST(moves_go_by_their_strides) {
       assert_near("out", i, tensor_get(&out, i), want[i], 0, 1);
   }
 }
-END_TEST
 
 /* Four columns of the same sequence of 20: what a rank drops of its rows, or of those that tp leaves it, is what is
  * dropped of them where it is whole. */
-START_TEST(pieces_drop_what_the_whole_does) {
+LOOP_TEST(pieces_drop_what_the_whole_does, n_cases()) {
   enum { LENGTH = 20, HERE = 10, WIDTH = 4, SEQUENCES_HERE = 2 };
   const Number number = case_number(_i);
   const SequencePieces pieces[] = {{0, 10}, {5, 5}};
@@ -322,10 +318,9 @@ START_TEST(pieces_drop_what_the_whole_does) {
       assert_tensor("part", &part, own_want, 2);
     }
 }
-END_TEST
 
 /* A rank's rows of a sequence of 20 with cp 2: rank 1 has positions 5 … 9 and 10 … 14, rank 0 the rest. */
-START_TEST(pieces_have_the_positions_of_the_whole) {
+LOOP_TEST(pieces_have_the_positions_of_the_whole, n_cases()) {
   enum { LENGTH = 20, HERE = 10, WIDTH = 4 };
   const Number number = case_number(_i);
   const SequencePieces pieces[] = {{0, 10}, {5, 5}};
@@ -351,16 +346,7 @@ START_TEST(pieces_have_the_positions_of_the_whole) {
     }
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("cpu_blocks");
-  const int n = n_cases();
-  tcase_add_loop_test(tcase, outputs_for_blocks_merge_to_that_for_all_keys, 0, n);
-  tcase_add_loop_test(tcase, gradients_for_blocks_add_up_to_those_for_all_keys, 0, n);
-  tcase_add_loop_test(tcase, pieces_of_queries_see_the_keys_up_to_theirs, 0, n);
-  tcase_add_loop_test(tcase, moves_go_by_their_strides, 0, n);
-  tcase_add_loop_test(tcase, pieces_drop_what_the_whole_does, 0, n);
-  tcase_add_loop_test(tcase, pieces_have_the_positions_of_the_whole, 0, n);
-  return run_kernel_case("cpu_blocks", tcase);
+  return run_kernel_case("cpu_blocks", listed_tests());
 }

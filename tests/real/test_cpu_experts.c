@@ -33,7 +33,7 @@ static void route(int test_case, const Tensor *scores, gint32 *place, Tensor *we
 }
 
 /* Choice i of token t is expert (t·k + i + shift) mod E; a row of an expert belongs to it alone. */
-START_TEST(every_expert_gets_as_many_rows_and_a_token_different_experts) {
+LOOP_TEST(every_expert_gets_as_many_rows_and_a_token_different_experts, n_cases()) {
   g_auto(Tensor) scores = tensor_random(case_number(_i), TOKENS * EXPERTS, 1, 0, 3);
   g_auto(Tensor) weights = tensor_new(NUMBER_FP32, ROWS);
   gint32 place[ROWS];
@@ -48,7 +48,6 @@ START_TEST(every_expert_gets_as_many_rows_and_a_token_different_experts) {
   for (int t = 0; t < TOKENS; t++)
     ck_assert_int_ne(place[2 * t] / EACH, place[2 * t + 1] / EACH);
 }
-END_TEST
 
 typedef struct {
   const double *scores, *dweights; /* dweights by choice */
@@ -69,7 +68,7 @@ static double route_sum(gpointer data) {
   return sum;
 }
 
-START_TEST(weights_are_the_softmax_of_the_chosen_and_so_is_their_gradient) {
+LOOP_TEST(weights_are_the_softmax_of_the_chosen_and_so_is_their_gradient, n_cases()) {
   const Number number = case_number(_i);
   g_auto(Tensor) scores = tensor_random(number, TOKENS * EXPERTS, 1, 0, 3);
   g_auto(Tensor) weights = tensor_new(NUMBER_FP32, ROWS), dweights = tensor_new(NUMBER_FP32, ROWS);
@@ -90,9 +89,8 @@ START_TEST(weights_are_the_softmax_of_the_chosen_and_so_is_their_gradient) {
   RouteCase c = {scores.x, by_choice};
   assert_gradient("dscores", &dscores, NULL, scores.x, route_sum, &c, 0, 1);
 }
-END_TEST
 
-START_TEST(rows_go_to_their_places_and_come_back_summed) {
+LOOP_TEST(rows_go_to_their_places_and_come_back_summed, n_cases()) {
   const Number number = case_number(_i);
   g_auto(Tensor) scores = tensor_random(number, TOKENS * EXPERTS, 1, 0, 3);
   g_auto(Tensor) weights = tensor_new(NUMBER_FP32, ROWS);
@@ -118,12 +116,11 @@ START_TEST(rows_go_to_their_places_and_come_back_summed) {
   run_kernel(_i, &kernel);
   assert_tensor("token", &back, expected, 1);
 }
-END_TEST
 
 /* Two ranks of two tokens, one of two experts each, dealt out from expert 1 on, of which this rank has expert 0: it
  * gets the second token of both. What both have made of them goes back to where these stand, zeros to the others; the
  * second rank has not told of its token's choice (0), so nothing of it is taken. */
-START_TEST(gathered_tokens_are_picked_and_put_back) {
+LOOP_TEST(gathered_tokens_are_picked_and_put_back, n_cases()) {
   enum { SOURCES = 2, OF_EACH = 2, N = 2 };
   const Number number = case_number(_i);
   g_auto(Tensor) all = tensor_random(number, SOURCES * OF_EACH * WIDTH, 1, 0, 1);
@@ -167,10 +164,9 @@ START_TEST(gathered_tokens_are_picked_and_put_back) {
   run_kernel(_i, &kernel);
   ck_assert(by_row[0] == 0.25f && by_row[1] == 0);
 }
-END_TEST
 
 /* Rows that came from 3 ranks for 4 experts, 2 × WIDTH each; and back. */
-START_TEST(blocks_change_places) {
+LOOP_TEST(blocks_change_places, n_cases()) {
   enum { RANKS = 3, OWN = 4, BLOCK = 2 * WIDTH };
   const Number number = case_number(_i);
   g_auto(Tensor) from = tensor_random(number, RANKS * OWN * BLOCK, 1, 0, 1);
@@ -187,7 +183,6 @@ START_TEST(blocks_change_places) {
   for (int i = 0; i < RANKS * OWN * BLOCK; i++)
     assert_near("block", i, tensor_get(&back, i), from.x[i], 0, 0);
 }
-END_TEST
 
 static double gate_sum(gpointer data) {
   const RouteCase *c = data;
@@ -197,7 +192,7 @@ static double gate_sum(gpointer data) {
   return sum;
 }
 
-START_TEST(gates_and_their_gradient) {
+LOOP_TEST(gates_and_their_gradient, n_cases()) {
   const Number number = case_number(_i);
   g_auto(Tensor) logit = tensor_random(number, ROWS, 1, 0, 5), gate = tensor_new(NUMBER_FP32, ROWS);
   g_auto(Tensor) dgate = tensor_random(NUMBER_FP32, ROWS, 2, 0, 1), dlogit = tensor_new(number, ROWS);
@@ -211,7 +206,6 @@ START_TEST(gates_and_their_gradient) {
   RouteCase c = {logit.x, dgate.x};
   assert_gradient("dlogit", &dlogit, NULL, logit.x, gate_sum, &c, 0, 1);
 }
-END_TEST
 
 /* Rows times a weight each, as experts' are. */
 typedef struct {
@@ -231,7 +225,7 @@ static double scaled_sum(gpointer data) {
   return sum;
 }
 
-START_TEST(an_activation_is_multiplied_by_its_row_s_weight) {
+LOOP_TEST(an_activation_is_multiplied_by_its_row_s_weight, n_cases()) {
   const Number number = case_number(_i);
   g_auto(Tensor) x = tensor_random(number, ROWS * 2 * WIDTH, 1, 0, 4), y = tensor_new(number, ROWS * WIDTH);
   g_auto(Tensor) dy = tensor_random(number, ROWS * WIDTH, 2, 0, 1), dx = tensor_new(number, ROWS * 2 * WIDTH);
@@ -258,16 +252,7 @@ START_TEST(an_activation_is_multiplied_by_its_row_s_weight) {
   assert_gradient("dx", &dx, NULL, x.x, scaled_sum, &c, 0, 3);
   assert_gradient("dscale", &dscale, NULL, scale.x, scaled_sum, &c, 0, 3);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("experts");
-  tcase_add_loop_test(tcase, every_expert_gets_as_many_rows_and_a_token_different_experts, 0, n_cases());
-  tcase_add_loop_test(tcase, weights_are_the_softmax_of_the_chosen_and_so_is_their_gradient, 0, n_cases());
-  tcase_add_loop_test(tcase, rows_go_to_their_places_and_come_back_summed, 0, n_cases());
-  tcase_add_loop_test(tcase, blocks_change_places, 0, n_cases());
-  tcase_add_loop_test(tcase, gathered_tokens_are_picked_and_put_back, 0, n_cases());
-  tcase_add_loop_test(tcase, gates_and_their_gradient, 0, n_cases());
-  tcase_add_loop_test(tcase, an_activation_is_multiplied_by_its_row_s_weight, 0, n_cases());
-  return run_kernel_case("cpu experts", tcase);
+  return run_kernel_case("cpu experts", listed_tests());
 }

@@ -85,7 +85,6 @@ START_TEST(every_code_has_its_value) {
     }
   }
 }
-END_TEST
 
 static float float_of_bits(guint32 bits) {
   float value;
@@ -140,7 +139,6 @@ START_TEST(numbers_become_the_nearest_code) {
     assert_rounded(_i, (Fp8Format)f, x, N);
   }
 }
-END_TEST
 
 /* The largest power of two that leaves a magnitude within the format. */
 static double expected_scale(double magnitude, const Format *format) {
@@ -234,10 +232,9 @@ START_TEST(copies_hold_what_products_sum_over) {
   g_free(as_is);
   g_free(turned);
 }
-END_TEST
 
 /* A shard's scale may be larger than the whole tensor's: that changes only numbers that were near the smallest. */
-START_TEST(a_shard_holds_the_same_numbers) {
+TEST(a_shard_holds_the_same_numbers) {
   enum { N = 4096 };
   for (int f = 0; f < N_FP8_FORMATS; f++) {
     const Format format = format_of((Fp8Format)f);
@@ -253,7 +250,6 @@ START_TEST(a_shard_holds_the_same_numbers) {
     }
   }
 }
-END_TEST
 
 typedef struct {
   Fp8Format format;
@@ -341,15 +337,12 @@ START_TEST(products_undo_the_scales) {
     }
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("cpu_fp8");
   const int n = (int)g_strv_length((char **)(gsize)cpu_kernels_isa_names());
-  tcase_add_loop_test(tcase, every_code_has_its_value, 0, n);
-  tcase_add_loop_test(tcase, numbers_become_the_nearest_code, 0, n);
-  tcase_add_loop_test(tcase, copies_hold_what_products_sum_over, 0, n);
-  tcase_add_test(tcase, a_shard_holds_the_same_numbers);
-  tcase_add_loop_test(tcase, products_undo_the_scales, 0, n);
-  return run_kernel_case("cpu_fp8", tcase);
+  tcase_add_loop_test(listed_tests(), every_code_has_its_value, 0, n);
+  tcase_add_loop_test(listed_tests(), numbers_become_the_nearest_code, 0, n);
+  tcase_add_loop_test(listed_tests(), copies_hold_what_products_sum_over, 0, n);
+  tcase_add_loop_test(listed_tests(), products_undo_the_scales, 0, n);
+  return run_kernel_case("cpu_fp8", listed_tests());
 }

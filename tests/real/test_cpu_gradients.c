@@ -69,7 +69,7 @@ static void try_norm(int test_case, gint64 rows, gint64 width, gboolean is_rms, 
     assert_gradient("dshift", &dshift, dshift.x, shift.x, norm_sum, &norm, 20, scale);
 }
 
-START_TEST(norm_gradients) {
+LOOP_TEST(norm_gradients, n_cases()) {
   const gint64 widths[] = {1, 2, 17, 200};
   for (guint i = 0; i < G_N_ELEMENTS(widths); i++)
     for (int is_rms = 0; is_rms < 2; is_rms++) {
@@ -77,7 +77,6 @@ START_TEST(norm_gradients) {
       try_norm(_i, 9, widths[i], is_rms, NUMBER_FP32);
     }
 }
-END_TEST
 
 /* A row cut between two ranks, each with its columns, weights and the sums of both. */
 static void run_parts(int test_case, KernelKind sums, KernelKind norm, Kernel parts[2], gint64 rows) {
@@ -95,7 +94,7 @@ static void run_parts(int test_case, KernelKind sums, KernelKind norm, Kernel pa
 }
 
 /* Against the definition of the whole row: what both parts make of it, and its derivatives. */
-START_TEST(norms_of_parts_are_those_of_the_whole) {
+LOOP_TEST(norms_of_parts_are_those_of_the_whole, n_cases()) {
   enum { ROWS = 5, WIDTH = 34, HALF = WIDTH / 2, N = ROWS * WIDTH };
   const Number number = case_number(_i);
   for (int is_rms = 0; is_rms < 2; is_rms++) {
@@ -140,11 +139,10 @@ START_TEST(norms_of_parts_are_those_of_the_whole) {
     assert_gradient("dweight", &dw, dw.x, w.x, norm_sum, &norm, 20, sqrt(ROWS) * 3);
   }
 }
-END_TEST
 
 /* Heads of a wider row, normalised and turned back in place: as the same rows one below the other, to the bit. What
  * lies beside them stays. */
-START_TEST(norms_side_by_side_are_those_of_rows) {
+LOOP_TEST(norms_side_by_side_are_those_of_rows, n_cases()) {
   enum { LINES = 3, HEADS = 4, D = 9, LD = 50, ROWS = LINES * HEADS };
   for (int is_rms = 0; is_rms < 2; is_rms++) {
     const Number number = case_number(_i);
@@ -200,7 +198,6 @@ START_TEST(norms_side_by_side_are_those_of_rows) {
       ck_assert_double_eq(tensor_get(&dw_wide, i), tensor_get(&dw, i));
   }
 }
-END_TEST
 
 /* ---- activations ---- */
 
@@ -225,7 +222,7 @@ static double activation_sum(gpointer data) {
   return total;
 }
 
-START_TEST(activation_gradients) {
+LOOP_TEST(activation_gradients, n_cases()) {
   Number number = case_number(_i);
   for (int gated = 0; gated < 2; gated++) {
     enum { ROWS = 3, N = 37 };
@@ -252,11 +249,10 @@ START_TEST(activation_gradients) {
       ck_assert_double_eq(tensor_get(&x, i), tensor_get(&dx, i));
   }
 }
-END_TEST
 
 /* ---- sums down the columns ---- */
 
-START_TEST(bias_gradients_are_added) {
+LOOP_TEST(bias_gradients_are_added, n_cases()) {
   for (int gradient = 0; gradient < 3; gradient++)
     for (gint64 rows = 1; rows < 8; rows += 3) {
       enum { N = 35 };
@@ -275,10 +271,9 @@ START_TEST(bias_gradients_are_added) {
       assert_tensor("out", &out, out.x, 2);
     }
 }
-END_TEST
 
 /* One word 3000 times: added one by one, a bf16 gradient would stand still at 256. */
-START_TEST(embedding_gradients_are_summed_before_they_are_rounded) {
+LOOP_TEST(embedding_gradients_are_summed_before_they_are_rounded, n_cases()) {
   for (int gradient = 0; gradient < 3; gradient++) {
     enum { T = 3040, N = 7, FIRST = 5, WORDS = 9 };
     g_auto(Tensor) dout = tensor_random(case_number(_i), T * N, 1, 1, 0.5);
@@ -305,9 +300,8 @@ START_TEST(embedding_gradients_are_summed_before_they_are_rounded) {
       assert_near("dtable", i, tensor_get(&dtable, i), dtable.x[i], number_tolerance(dtable.number) + 3e-5, 1);
   }
 }
-END_TEST
 
-START_TEST(position_gradients_are_added) {
+LOOP_TEST(position_gradients_are_added, n_cases()) {
   enum { N = 5, S = 4, FIRST = 6 };
   for (int rows = 1; rows < 12; rows += 5)
     for (int gradient = 0; gradient < 3; gradient++) {
@@ -328,7 +322,6 @@ START_TEST(position_gradients_are_added) {
       assert_tensor("dtable", &dtable, dtable.x, 2);
     }
 }
-END_TEST
 
 /* ---- the loss ---- */
 
@@ -410,7 +403,7 @@ static void cut_logits(const Tensor *whole, const gint32 *target, LossShard *sha
   }
 }
 
-START_TEST(the_loss_over_shards_and_its_gradient) {
+LOOP_TEST(the_loss_over_shards_and_its_gradient, n_cases()) {
   enum { WIDTH = LOSS_SHARD * LOSS_SHARDS };
   const gint32 target[LOSS_T] = {0, 21, 22, 40, 7};
   g_auto(Tensor) logits = tensor_random(case_number(_i), LOSS_T * WIDTH, 1, 3, 5);
@@ -435,7 +428,6 @@ START_TEST(the_loss_over_shards_and_its_gradient) {
     tensor_clear(&shards[i].dlogits);
   }
 }
-END_TEST
 
 /* ---- caps ---- */
 
@@ -455,7 +447,7 @@ static double cap_sum(gpointer data) {
 }
 
 /* Elements from 0 to three caps; in bf16 and fp16 the slope is that of what was rounded. */
-START_TEST(a_cap_and_its_gradient) {
+LOOP_TEST(a_cap_and_its_gradient, n_cases()) {
   const Number number = case_number(_i);
   g_auto(Tensor) x = tensor_random(number, CAP_N, 1, 0, 3.5);
   g_auto(Tensor) y = tensor_new(number, CAP_N);
@@ -480,19 +472,7 @@ START_TEST(a_cap_and_its_gradient) {
   CapCase c = {x.x, dy.x};
   assert_gradient("dx", &dx, NULL, x.x, cap_sum, &c, CAP_N, 3);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("cpu_gradients");
-  int n = n_cases();
-  tcase_add_loop_test(tcase, norm_gradients, 0, n);
-  tcase_add_loop_test(tcase, a_cap_and_its_gradient, 0, n);
-  tcase_add_loop_test(tcase, norms_of_parts_are_those_of_the_whole, 0, n);
-  tcase_add_loop_test(tcase, norms_side_by_side_are_those_of_rows, 0, n);
-  tcase_add_loop_test(tcase, activation_gradients, 0, n);
-  tcase_add_loop_test(tcase, bias_gradients_are_added, 0, n);
-  tcase_add_loop_test(tcase, embedding_gradients_are_summed_before_they_are_rounded, 0, n);
-  tcase_add_loop_test(tcase, position_gradients_are_added, 0, n);
-  tcase_add_loop_test(tcase, the_loss_over_shards_and_its_gradient, 0, n);
-  return run_kernel_case("cpu_gradients", tcase);
+  return run_kernel_case("cpu_gradients", listed_tests());
 }

@@ -76,7 +76,7 @@ static void try_matmul(int test_case, const Product *product, Number result, int
   check_matmul(test_case, matmul, &product->a, &product->b, &c, addend == 2 ? &product->bias : NULL);
 }
 
-START_TEST(products_are_those_of_the_definition) {
+LOOP_TEST(products_are_those_of_the_definition, n_cases()) {
   Number number = case_number(_i);
   for (int layout = LAYOUT_TN; layout <= LAYOUT_NT; layout++)
     for (int shape = 0; shape < (int)G_N_ELEMENTS(shapes); shape++) {
@@ -88,7 +88,6 @@ START_TEST(products_are_those_of_the_definition) {
       }
     }
 }
-END_TEST
 
 /* ---- rows ---- */
 
@@ -139,7 +138,7 @@ static void try_norm(int test_case, gint64 rows, gint64 width, gboolean is_rms, 
     assert_tensor("mean", &mean, mean.x, 1);
 }
 
-START_TEST(norms_are_those_of_the_definition) {
+LOOP_TEST(norms_are_those_of_the_definition, n_cases()) {
   const gint64 widths[] = {1, 2, 15, 16, 33, 300};
   for (guint i = 0; i < G_N_ELEMENTS(widths); i++)
     for (int flags = 0; flags < 4; flags++) {
@@ -147,7 +146,6 @@ START_TEST(norms_are_those_of_the_definition) {
       try_norm(_i, 7, widths[i], flags & 1, flags & 2);
     }
 }
-END_TEST
 
 /* Of heads that lie side by side, or of the last columns of each. */
 static void try_rope(int test_case, int stride) {
@@ -181,11 +179,10 @@ static void try_rope(int test_case, int stride) {
     assert_near("turned back", i, tensor_get(&x, i), x.x[i], 3 * number_tolerance(number), 2);
 }
 
-START_TEST(rope_turns_pairs_by_their_position) {
+LOOP_TEST(rope_turns_pairs_by_their_position, n_cases()) {
   try_rope(_i, 6);
   try_rope(_i, 9);
 }
-END_TEST
 
 enum { ROWS_L = 11, S_L = 5, HEADS_L = 3, PLAIN = 5, ROTATED = 4, V_DIM = 7, LD_SHARED = 9, LD_KV = 3 * 16 + 2 };
 
@@ -213,7 +210,7 @@ static double latent_angle(int row, int j) {
 }
 
 /* What stands behind K and V, and beside what is shared, stays. */
-START_TEST(latent_parts_are_joined_to_k_and_v) {
+LOOP_TEST(latent_parts_are_joined_to_k_and_v, n_cases()) {
   const Number number = case_number(_i);
   enum { MADE = PLAIN + V_DIM, K = PLAIN + ROTATED, HALF = ROTATED / 2 };
   g_auto(Tensor) made = tensor_random(number, ROWS_L * HEADS_L * MADE, 1, 0, 2);
@@ -236,10 +233,9 @@ START_TEST(latent_parts_are_joined_to_k_and_v) {
   run_kernel(_i, &kernel);
   assert_tensor("kv", &kv, want, 1);
 }
-END_TEST
 
 /* The gradient of what all heads share is summed over them, and turned back. */
-START_TEST(gradients_of_k_and_v_are_split_to_latent_parts) {
+LOOP_TEST(gradients_of_k_and_v_are_split_to_latent_parts, n_cases()) {
   const Number number = case_number(_i);
   enum { MADE = PLAIN + V_DIM, K = PLAIN + ROTATED, HALF = ROTATED / 2 };
   g_auto(Tensor) made = tensor_random(number, ROWS_L * HEADS_L * MADE, 1, 0, 2);
@@ -268,9 +264,8 @@ START_TEST(gradients_of_k_and_v_are_split_to_latent_parts) {
   assert_tensor("made", &made, want, 1);
   assert_tensor("shared", &shared, want_shared, 6);
 }
-END_TEST
 
-START_TEST(rope_remakes_its_angles_for_another_base) {
+TEST(rope_remakes_its_angles_for_another_base) {
   g_autoptr(CpuScratch) scratch = cpu_scratch_new();
   float x[2] = {1, 0}, y[4] = {1, 2, 1, 2};
   Kernel one = {
@@ -284,7 +279,6 @@ START_TEST(rope_remakes_its_angles_for_another_base) {
   ck_assert_float_eq(y[0], 1);
   assert_near("y", 2, (double)y[2], cos(1) - 2 * sin(1), 1e-6, 1);
 }
-END_TEST
 
 /* ---- one element at a time ---- */
 
@@ -296,7 +290,7 @@ static double gelu(double x) {
   return 0.5 * x * (1 + tanh(sqrt(2 / G_PI) * (x + 0.044715 * x * x * x)));
 }
 
-START_TEST(activations_are_those_of_the_definition) {
+LOOP_TEST(activations_are_those_of_the_definition, n_cases()) {
   Number number = case_number(_i);
   const gint64 widths[] = {1, 15, 64, 77};
   for (guint i = 0; i < G_N_ELEMENTS(widths); i++) {
@@ -320,9 +314,8 @@ START_TEST(activations_are_those_of_the_definition) {
     assert_tensor("silu", &y, y.x, 1);
   }
 }
-END_TEST
 
-START_TEST(add_may_be_in_place_and_takes_a_bias) {
+LOOP_TEST(add_may_be_in_place_and_takes_a_bias, n_cases()) {
   Number number = case_number(_i);
   for (int has_bias = 0; has_bias < 2; has_bias++) {
     enum { ROWS = 3, N = 41 };
@@ -343,11 +336,10 @@ START_TEST(add_may_be_in_place_and_takes_a_bias) {
     assert_tensor("sum", &b, b.x, 1);
   }
 }
-END_TEST
 
 /* ---- ends ---- */
 
-START_TEST(embedding_gives_zeros_for_words_of_others) {
+LOOP_TEST(embedding_gives_zeros_for_words_of_others, n_cases()) {
   Number number = case_number(_i);
   enum { T = 6, N = 5, FIRST = 10, WORDS = 4 };
   const gint32 tokens[T] = {10, 13, 14, 9, 0, 11};
@@ -372,9 +364,8 @@ START_TEST(embedding_gives_zeros_for_words_of_others) {
       }
   }
 }
-END_TEST
 
-START_TEST(positions_go_round_from_the_first_row) {
+LOOP_TEST(positions_go_round_from_the_first_row, n_cases()) {
   Number number = case_number(_i);
   enum { ROWS = 7, N = 3, S = 4, FIRST = 6 };
   g_auto(Tensor) table = tensor_random(number, S * N, 1, 0, 1);
@@ -392,11 +383,10 @@ START_TEST(positions_go_round_from_the_first_row) {
   run_kernel(_i, &kernel);
   assert_tensor("x", &x, x.x, 1);
 }
-END_TEST
 
 /* e^x over all of fp32's range, against the C library's in double: 2 units in the last place where the result is
  * normal, and half the least subnormal below. */
-START_TEST(exponentials_are_right_to_two_last_places) {
+LOOP_TEST(exponentials_are_right_to_two_last_places, n_cases()) {
   enum { N = 400000 };
   g_autofree float *x = g_new(float, N), *p = g_new(float, N);
   float most = 0, sum, target_logit;
@@ -420,21 +410,7 @@ START_TEST(exponentials_are_right_to_two_last_places) {
     assert_near("exp", i, (double)p[i], want > 0x1.fffffep127 ? INFINITY : want, 2 * 0x1p-23, 0x1p-126);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("cpu_kernels");
-  int n = n_cases();
-  tcase_add_loop_test(tcase, products_are_those_of_the_definition, 0, n);
-  tcase_add_loop_test(tcase, norms_are_those_of_the_definition, 0, n);
-  tcase_add_loop_test(tcase, rope_turns_pairs_by_their_position, 0, n);
-  tcase_add_loop_test(tcase, latent_parts_are_joined_to_k_and_v, 0, n);
-  tcase_add_loop_test(tcase, gradients_of_k_and_v_are_split_to_latent_parts, 0, n);
-  tcase_add_test(tcase, rope_remakes_its_angles_for_another_base);
-  tcase_add_loop_test(tcase, activations_are_those_of_the_definition, 0, n);
-  tcase_add_loop_test(tcase, add_may_be_in_place_and_takes_a_bias, 0, n);
-  tcase_add_loop_test(tcase, embedding_gives_zeros_for_words_of_others, 0, n);
-  tcase_add_loop_test(tcase, positions_go_round_from_the_first_row, 0, n);
-  tcase_add_loop_test(tcase, exponentials_are_right_to_two_last_places, 0, n);
-  return run_kernel_case("cpu_kernels", tcase);
+  return run_kernel_case("cpu_kernels", listed_tests());
 }

@@ -56,7 +56,7 @@ static Kernel odd_kernel(KernelKind kind, Number number, const Tensor *x, const 
 }
 
 /* Where NaN comes out: in its own element, or in its row. */
-START_TEST(nan_and_infinity_come_through) {
+LOOP_TEST(nan_and_infinity_come_through, n_cases()) {
   const struct {
     KernelKind kind;
     gboolean spoils_row;
@@ -85,10 +85,9 @@ START_TEST(nan_and_infinity_come_through) {
       }
     }
 }
-END_TEST
 
 /* A NaN in key 20: queries before its tile's end may be spared or not, those from 20 on are not. */
-START_TEST(nan_comes_through_attention) {
+LOOP_TEST(nan_comes_through_attention, n_cases()) {
   enum { S = 150, D = 4 };
   g_auto(Tensor) qkv = tensor_random(case_number(_i), S * D, 1, 0, 1);
   g_auto(Tensor) o = tensor_new(case_number(_i), S * D);
@@ -114,9 +113,8 @@ START_TEST(nan_comes_through_attention) {
   for (int i = 20 * D; i < S * D; i++)
     ck_assert(isnan(tensor_get(&o, i)));
 }
-END_TEST
 
-START_TEST(nan_comes_through_loss_and_norm) {
+LOOP_TEST(nan_comes_through_loss_and_norm, n_cases()) {
   enum { N = 50 };
   g_auto(Tensor) logits = tensor_random(case_number(_i), N, 1, 0, 1);
   tensor_set(&logits, 33, NAN);
@@ -143,10 +141,9 @@ START_TEST(nan_comes_through_loss_and_norm) {
   run_kernel(_i, &kernel);
   ck_assert(isnan(sum));
 }
-END_TEST
 
 /* The same numbers 4 bytes further on: sums must not depend on where vectors happen to start. */
-START_TEST(results_do_not_depend_on_alignment) {
+LOOP_TEST(results_do_not_depend_on_alignment, n_cases()) {
   enum { ROWS = 3, N = 1003 };
   g_autofree float *memory = g_new0(float, 4 * ROWS * N + 64);
   float rstd[2][ROWS];
@@ -161,10 +158,9 @@ START_TEST(results_do_not_depend_on_alignment) {
   }
   ck_assert_mem_eq(rstd[0], rstd[1], sizeof rstd[0]);
 }
-END_TEST
 
 /* Scores of ±700 after scaling: the softmax is one key per row, and nothing overflows on the way. */
-START_TEST(flash_attention_survives_large_scores) {
+LOOP_TEST(flash_attention_survives_large_scores, n_cases()) {
   enum { S = 200, D = 4 };
   g_auto(Tensor) qkv = tensor_random(NUMBER_FP32, S * 3 * D, 1, 0, 40);
   float *x = qkv.data, *o = g_new(float, S *D), *lse = g_new(float, S), *dx = g_new(float, S * 3 * D);
@@ -201,27 +197,17 @@ START_TEST(flash_attention_survives_large_scores) {
   g_free(lse);
   g_free(dx);
 }
-END_TEST
 
 /* ---- all kernels ---- */
 
-START_TEST(other_formats_are_refused) {
+TEST(other_formats_are_refused) {
   Kernel kernel = {.kind = KERNEL_CONVERT, .convert = {.from_number = NUMBER_FP32, .to_number = NUMBER_FP4}};
   g_autoptr(CpuScratch) scratch = cpu_scratch_new();
   g_autoptr(GError) error = NULL;
   ck_assert(!cpu_kernel_run(&kernel, scratch, &error));
   ck_assert_str_eq(error->message, "kernel convert: found elements of fp4, expected fp32, bf16 or fp16");
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("cpu_odd_values");
-  int n = n_cases();
-  tcase_add_loop_test(tcase, nan_and_infinity_come_through, 0, n);
-  tcase_add_loop_test(tcase, nan_comes_through_attention, 0, n);
-  tcase_add_loop_test(tcase, nan_comes_through_loss_and_norm, 0, n);
-  tcase_add_loop_test(tcase, results_do_not_depend_on_alignment, 0, n);
-  tcase_add_loop_test(tcase, flash_attention_survives_large_scores, 0, n);
-  tcase_add_test(tcase, other_formats_are_refused);
-  return run_kernel_case("cpu_odd_values", tcase);
+  return run_kernel_case("cpu_odd_values", listed_tests());
 }

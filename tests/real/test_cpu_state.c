@@ -4,7 +4,7 @@
 
 /* ---- formats ---- */
 
-START_TEST(every_half_is_widened_exactly) {
+LOOP_TEST(every_half_is_widened_exactly, n_cases()) {
   Number number = case_number(_i);
   if (number == NUMBER_FP32)
     return;
@@ -19,10 +19,9 @@ START_TEST(every_half_is_widened_exactly) {
   for (int i = 0; i < 65536; i++)
     assert_near("widened", i, (double)wide[i], half_decode(number, halves[i]), 0, 0);
 }
-END_TEST
 
 /* Between each two neighbouring halves: the middle, which goes to the even one, and the fp32 on either side of it. */
-START_TEST(rounding_is_to_nearest_even) {
+LOOP_TEST(rounding_is_to_nearest_even, n_cases()) {
   Number number = case_number(_i);
   if (number == NUMBER_FP32)
     return;
@@ -47,9 +46,8 @@ START_TEST(rounding_is_to_nearest_even) {
     if (got[i] != want[i] && wide[i] != 0)
       ck_abort_msg("%g became %#x, expected %#x", (double)wide[i], got[i], want[i]);
 }
-END_TEST
 
-START_TEST(what_is_not_finite_stays_so_when_rounded) {
+LOOP_TEST(what_is_not_finite_stays_so_when_rounded, n_cases()) {
   Number number = case_number(_i);
   guint32 quiet_low_bits = 0x7f800001, negative_nan = 0xffc00000; /* a NaN that truncation would make ∞ */
   float values[4] = {INFINITY, -INFINITY};
@@ -64,9 +62,8 @@ START_TEST(what_is_not_finite_stays_so_when_rounded) {
   ck_assert_double_eq(tensor_get(&got, 1), -INFINITY);
   ck_assert(isnan(tensor_get(&got, 2)) && isnan(tensor_get(&got, 3)));
 }
-END_TEST
 
-START_TEST(convert_can_add) {
+LOOP_TEST(convert_can_add, n_cases()) {
   Number number = case_number(_i);
   for (int from = 0; from < 3; from++) {
     g_auto(Tensor) a = tensor_random(tested_numbers[from], 5001, 1, 0, 2);
@@ -84,9 +81,8 @@ START_TEST(convert_can_add) {
     assert_tensor("sum", &b, b.x, 1);
   }
 }
-END_TEST
 
-START_TEST(fill_zeroes_its_bytes_only) {
+LOOP_TEST(fill_zeroes_its_bytes_only, n_cases()) {
   char bytes[67];
   memset(bytes, 7, sizeof bytes);
   Kernel kernel = {.kind = KERNEL_FILL, .fill = {.bytes = 65, .to = bytes + 1}};
@@ -96,11 +92,10 @@ START_TEST(fill_zeroes_its_bytes_only) {
     ck_assert_int_eq(bytes[i], 0);
   ck_assert_int_eq(bytes[66], 7);
 }
-END_TEST
 
 /* ---- state ---- */
 
-START_TEST(sums_of_squares_are_added) {
+LOOP_TEST(sums_of_squares_are_added, n_cases()) {
   Number number = case_number(_i);
   g_auto(Tensor) x = tensor_random(number, 5003, 1, 0, 3);
   double sum = 7, want = 7;
@@ -111,7 +106,6 @@ START_TEST(sums_of_squares_are_added) {
   run_kernel(_i, &kernel);
   assert_near("sum", 0, sum, want, 1e-13, 1);
 }
-END_TEST
 
 typedef struct {
   Tensor weight, master, gradient, m, v;
@@ -174,7 +168,7 @@ static void try_adam(int test_case, Number gradient, gboolean has_master, const 
   assert_tensor("weight", &state.weight, state.weight.x, 1);
 }
 
-START_TEST(adam_is_that_of_the_definition) {
+LOOP_TEST(adam_is_that_of_the_definition, n_cases()) {
   const double large = 9, small = 0.25; /* norms 3 and ½ against a limit of 1.5 */
   for (int gradient = 0; gradient < 3; gradient++)
     for (int has_master = 0; has_master < 2; has_master++) {
@@ -183,7 +177,6 @@ START_TEST(adam_is_that_of_the_definition) {
       try_adam(_i, tested_numbers[gradient], has_master, &small);
     }
 }
-END_TEST
 
 static void assert_unmoved(const State *state) {
   for (gint64 i = 0; i < state->weight.n; i++) {
@@ -194,7 +187,7 @@ static void assert_unmoved(const State *state) {
   }
 }
 
-START_TEST(adam_leaves_everything_when_the_norm_is_not_finite) {
+LOOP_TEST(adam_leaves_everything_when_the_norm_is_not_finite, n_cases()) {
   const double norms[] = {NAN, INFINITY};
   for (int i = 0; i < 2; i++) {
     g_auto(State) state = state_new(case_number(_i), NUMBER_FP32, 100);
@@ -203,7 +196,6 @@ START_TEST(adam_leaves_everything_when_the_norm_is_not_finite) {
     assert_unmoved(&state);
   }
 }
-END_TEST
 
 /* ---- the loss's scale ---- */
 
@@ -217,7 +209,7 @@ static LossScale next_scale(int test_case, LossScale step, double norm_squared) 
 }
 
 /* Two steps make a window: 1024 ×∞ 512 · 512 · 1024 ×∞ 512 · 512: what comes before a skip does not count after it. */
-START_TEST(the_scale_halves_at_an_overflow_and_doubles_after_a_window) {
+LOOP_TEST(the_scale_halves_at_an_overflow_and_doubles_after_a_window, n_cases()) {
   const double norms[] = {INFINITY, 4, 4, NAN, 4, INFINITY, 4}, scales[] = {512, 512, 1024, 512, 512, 256, 256};
   LossScale step = {.scale = 1024, .window = 2, .power1 = 0.9, .power2 = 0.95};
   int n_made = 0, n_skipped = 0;
@@ -233,9 +225,8 @@ START_TEST(the_scale_halves_at_an_overflow_and_doubles_after_a_window) {
     ck_assert_double_eq_tol(step.power2, pow(0.95, n_made + 1), 1e-15);
   }
 }
-END_TEST
 
-START_TEST(the_lowest_scale_and_a_constant_one_skip_nothing) {
+LOOP_TEST(the_lowest_scale_and_a_constant_one_skip_nothing, n_cases()) {
   const LossScale lowest = {.scale = 1, .window = 2}, constant = {.scale = 1024};
   ck_assert(!loss_scale_skips(&lowest, INFINITY) && !loss_scale_skips(&constant, NAN));
   ck_assert_double_eq(next_scale(_i, lowest, INFINITY).scale, 1);
@@ -247,10 +238,9 @@ START_TEST(the_lowest_scale_and_a_constant_one_skip_nothing) {
   ck_assert_double_eq(next_scale(_i, (LossScale){.scale = 1.5, .window = 1}, NAN).scale, 1);
   ck_assert_double_eq(next_scale(_i, (LossScale){.scale = 0x1p126, .window = 1}, 1).scale, 0x1p126);
 }
-END_TEST
 
 /* Gradients, and the norm with them, 64 times what they are: the same step as without. */
-START_TEST(adam_divides_by_the_scale) {
+LOOP_TEST(adam_divides_by_the_scale, n_cases()) {
   const double norm = 9, scaled_norm = 9 * 64.0 * 64.0;
   const LossScale scale = {.scale = 64, .window = 2, .power1 = 0.9, .power2 = 0.95};
   g_auto(State) plain = state_new(case_number(_i), NUMBER_FP32, 100),
@@ -269,9 +259,8 @@ START_TEST(adam_divides_by_the_scale) {
     assert_near("v", i, tensor_get(&scaled.v, i), tensor_get(&plain.v, i), 1e-6, 0.01);
   }
 }
-END_TEST
 
-START_TEST(adam_skips_a_step_but_zeroes_its_gradients) {
+LOOP_TEST(adam_skips_a_step_but_zeroes_its_gradients, n_cases()) {
   const double norm = INFINITY;
   const LossScale above = {.scale = 64, .window = 2}, lowest = {.scale = 1, .window = 2};
   for (int is_lowest = 0; is_lowest < 2; is_lowest++) {
@@ -284,7 +273,6 @@ START_TEST(adam_skips_a_step_but_zeroes_its_gradients) {
       ck_assert_double_eq(tensor_get(&state.gradient, j), is_lowest ? state.gradient.x[j] : 0);
   }
 }
-END_TEST
 
 static Tensor init_shard(int test_case, gint64 first_row, gint64 rows, gint64 first_column, gint64 columns, gint64 ld) {
   enum { WHOLE_ROWS = 20, WHOLE_WIDTH = 37 };
@@ -306,7 +294,7 @@ static Tensor init_shard(int test_case, gint64 first_row, gint64 rows, gint64 fi
   return tensor;
 }
 
-START_TEST(shards_hold_the_numbers_of_the_whole) {
+LOOP_TEST(shards_hold_the_numbers_of_the_whole, n_cases()) {
   g_auto(Tensor) whole = init_shard(_i, 0, 24, 0, 37, 37);
   g_auto(Tensor) shard = init_shard(_i, 7, 16, 11, 13, 15);
   for (int row = 0; row < 16; row++)
@@ -321,31 +309,13 @@ START_TEST(shards_hold_the_numbers_of_the_whole) {
                 1.01 * number_tolerance(whole.number), 0);
   }
 }
-END_TEST
 
 /* SplitMix64 with seed 0, as published: the first outputs are e220a8397b1dcdaf and 6e789e6aa1b965f4. */
-START_TEST(random_numbers_are_the_published_ones) {
+TEST(random_numbers_are_the_published_ones) {
   ck_assert_uint_eq(kernel_random(0, 0), 0xe220a839);
   ck_assert_uint_eq(kernel_random(0, 1), 0x6e789e6a);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("cpu_state");
-  int n = n_cases();
-  tcase_add_loop_test(tcase, every_half_is_widened_exactly, 0, n);
-  tcase_add_loop_test(tcase, rounding_is_to_nearest_even, 0, n);
-  tcase_add_loop_test(tcase, what_is_not_finite_stays_so_when_rounded, 0, n);
-  tcase_add_loop_test(tcase, convert_can_add, 0, n);
-  tcase_add_loop_test(tcase, fill_zeroes_its_bytes_only, 0, n);
-  tcase_add_loop_test(tcase, sums_of_squares_are_added, 0, n);
-  tcase_add_loop_test(tcase, adam_is_that_of_the_definition, 0, n);
-  tcase_add_loop_test(tcase, adam_leaves_everything_when_the_norm_is_not_finite, 0, n);
-  tcase_add_loop_test(tcase, the_scale_halves_at_an_overflow_and_doubles_after_a_window, 0, n);
-  tcase_add_loop_test(tcase, the_lowest_scale_and_a_constant_one_skip_nothing, 0, n);
-  tcase_add_loop_test(tcase, adam_divides_by_the_scale, 0, n);
-  tcase_add_loop_test(tcase, adam_skips_a_step_but_zeroes_its_gradients, 0, n);
-  tcase_add_loop_test(tcase, shards_hold_the_numbers_of_the_whole, 0, n);
-  tcase_add_test(tcase, random_numbers_are_the_published_ones);
-  return run_kernel_case("cpu_state", tcase);
+  return run_kernel_case("cpu_state", listed_tests());
 }

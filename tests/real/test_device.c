@@ -92,7 +92,7 @@ static gboolean write_entry(gpointer data, GError **error) {
   return TRUE;
 }
 
-START_TEST(devices_are_found_by_name) {
+TEST(devices_are_found_by_name) {
   g_autoptr(GError) error = NULL;
   ck_assert_ptr_eq(device_find("cpu", &error), &cpu_device);
   ck_assert_ptr_eq(device_find("null", &error), &null_device);
@@ -100,9 +100,8 @@ START_TEST(devices_are_found_by_name) {
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
   ck_assert_msg(strstr(error->message, "\"cpu\"") != NULL, "%s", error->message);
 }
-END_TEST
 
-START_TEST(a_stream_keeps_its_order) {
+LOOP_TEST(a_stream_keeps_its_order, N_RIGS) {
   Rig rig = rig_open(_i);
   Diary diary = {0};
   Entry a = {&diary, 'a', 3}, b = {&diary, 'b', 0}, c = {&diary, 'c', 20};
@@ -114,10 +113,9 @@ START_TEST(a_stream_keeps_its_order) {
   assert_works(&rig);
   rig_close(&rig);
 }
-END_TEST
 
 /* compute: a, then waits for b of `send`, then c; `dp` waits for c and writes d. b takes many polls. */
-START_TEST(events_order_streams) {
+LOOP_TEST(events_order_streams, N_RIGS) {
   Rig rig = rig_open(_i);
   Diary diary = {0};
   Entry a = {&diary, 'a', 0}, b = {&diary, 'b', 2000}, c = {&diary, 'c', 0}, d = {&diary, 'd', 0};
@@ -142,11 +140,10 @@ START_TEST(events_order_streams) {
   rig.type->event_free(after_c);
   rig_close(&rig);
 }
-END_TEST
 
 /* A task that ends only when a later one on another stream has run must not keep that one from running: streams of one
  * thread are polled in turn. On the null device, whose order is that of the calls, it would never end. */
-START_TEST(a_pending_task_holds_up_no_other_stream) {
+LOOP_TEST(a_pending_task_holds_up_no_other_stream, N_CPU_RIGS) {
   Rig rig = rig_open(_i);
   Diary diary = {0};
   Entry first = {&diary, 'a', 0, .until = &diary.length}, second = {&diary, 'b', 0};
@@ -156,10 +153,9 @@ START_TEST(a_pending_task_holds_up_no_other_stream) {
   ck_assert_str_eq(diary.text, "ba");
   rig_close(&rig);
 }
-END_TEST
 
 /* Nor does a wait, and `compute` waiting keeps no one either. */
-START_TEST(a_wait_holds_up_only_its_stream) {
+LOOP_TEST(a_wait_holds_up_only_its_stream, N_CPU_RIGS) {
   Rig rig = rig_open(_i);
   Diary diary = {0};
   atomic_int gate = 0;
@@ -181,7 +177,6 @@ START_TEST(a_wait_holds_up_only_its_stream) {
   rig.type->event_free(after_free);
   rig_close(&rig);
 }
-END_TEST
 
 static int n_different(const float *x, int n, float expected) {
   int n_found = 0;
@@ -190,7 +185,7 @@ static int n_different(const float *x, int n, float expected) {
   return n_found;
 }
 
-START_TEST(kernels_and_copies_run_in_order) {
+LOOP_TEST(kernels_and_copies_run_in_order, N_CPU_RIGS) {
   Rig rig = rig_open(_i);
   enum { N = 3 << 20 }; /* copied in more than one piece */
   float *x = rig.type->allocate(rig.device, N * 4, NULL), *y = rig.type->allocate(rig.device, N * 4, NULL);
@@ -225,9 +220,8 @@ START_TEST(kernels_and_copies_run_in_order) {
   rig.type->release(rig.device, y);
   rig_close(&rig);
 }
-END_TEST
 
-START_TEST(the_first_error_is_kept_and_ends_the_rest) {
+LOOP_TEST(the_first_error_is_kept_and_ends_the_rest, N_RIGS) {
   Rig rig = rig_open(_i);
   Diary diary = {0};
   Entry a = {&diary, 'a', 0}, bad = {&diary, 'x', .failure = "the first"},
@@ -251,9 +245,8 @@ START_TEST(the_first_error_is_kept_and_ends_the_rest) {
   rig.type->event_free(after);
   rig_close(&rig);
 }
-END_TEST
 
-START_TEST(a_kernel_that_cannot_be_run_fails_the_device) {
+LOOP_TEST(a_kernel_that_cannot_be_run_fails_the_device, N_CPU_RIGS) {
   Rig rig = rig_open(_i);
   Kernel kernel = {.kind = KERNEL_ADD, .add = {.number = NUMBER_FP8}};
   rig.type->launch(rig.compute, &kernel);
@@ -263,10 +256,9 @@ START_TEST(a_kernel_that_cannot_be_run_fails_the_device) {
   ck_assert_str_eq(error->message, "kernel add: found elements of fp8, expected fp32, bf16 or fp16");
   rig_close(&rig);
 }
-END_TEST
 
 /* A task that never ends, and a stream that waits for it: both end. */
-START_TEST(cancel_ends_what_would_wait_for_ever) {
+LOOP_TEST(cancel_ends_what_would_wait_for_ever, N_CPU_RIGS) {
   Rig rig = rig_open(_i);
   Diary diary = {0};
   atomic_int never = 0;
@@ -286,9 +278,8 @@ START_TEST(cancel_ends_what_would_wait_for_ever) {
   rig.type->event_free(after);
   rig_close(&rig);
 }
-END_TEST
 
-START_TEST(a_device_can_be_closed_with_work_left) {
+LOOP_TEST(a_device_can_be_closed_with_work_left, N_CPU_RIGS) {
   Rig rig = rig_open(_i);
   Diary diary = {0};
   atomic_int never = 0;
@@ -298,10 +289,9 @@ START_TEST(a_device_can_be_closed_with_work_left) {
   rig.type->cancel(rig.device);
   rig.type->close(rig.device);
 }
-END_TEST
 
 /* 64 MiB in all: 40 fit, 40 more do not, and do when the first are given back. */
-START_TEST(allocations_are_held_to_the_capacity) {
+LOOP_TEST(allocations_are_held_to_the_capacity, N_RIGS) {
   Rig rig = rig_open(_i);
   g_autoptr(GError) error = NULL;
   ck_assert_int_eq(rig.type->memory_bytes(rig.device), 64 << 20);
@@ -321,7 +311,6 @@ START_TEST(allocations_are_held_to_the_capacity) {
   rig.type->release(rig.device, empty);
   rig_close(&rig);
 }
-END_TEST
 
 static gboolean count(gpointer data, GError **error) {
   (*(int *)data)++;
@@ -329,7 +318,7 @@ static gboolean count(gpointer data, GError **error) {
 }
 
 /* 100,000 commands pushed before the first can run, and as many events that pass to and fro. */
-START_TEST(queues_take_a_hundred_thousand_commands) {
+LOOP_TEST(queues_take_a_hundred_thousand_commands, N_CPU_RIGS) {
   Rig rig = rig_open(_i);
   enum { N = 25000 };
   atomic_int gate = 0;
@@ -359,9 +348,8 @@ START_TEST(queues_take_a_hundred_thousand_commands) {
     rig.type->event_free(events[i]);
   rig_close(&rig);
 }
-END_TEST
 
-START_TEST(events_can_be_used_again) {
+LOOP_TEST(events_can_be_used_again, N_RIGS) {
   Rig rig = rig_open(_i);
   DeviceEvent *event = rig_event(&rig);
   gint64 last_ns = 0;
@@ -375,9 +363,8 @@ START_TEST(events_can_be_used_again) {
   rig.type->event_free(event);
   rig_close(&rig);
 }
-END_TEST
 
-START_TEST(streams_can_be_freed_and_made_again) {
+LOOP_TEST(streams_can_be_freed_and_made_again, N_RIGS) {
   Rig rig = rig_open(_i);
   for (int i = 0; i < 200; i++) {
     DeviceStream *stream = rig.type->stream_new(rig.device, STREAM_TP, NULL);
@@ -394,21 +381,19 @@ START_TEST(streams_can_be_freed_and_made_again) {
   }
   rig_close(&rig);
 }
-END_TEST
 
-START_TEST(devices_describe_themselves) {
+LOOP_TEST(devices_describe_themselves, N_CPU_RIGS) {
   Rig rig = rig_open(_i);
   g_autofree char *text = rig.type->describe(rig.device);
   ck_assert_ptr_nonnull(strstr(text, _i != NULL_DEVICE ? "core" : "no processor"));
   ck_assert_double_ge(rig.type->clock_Hz(rig.device), 0);
   rig_close(&rig);
 }
-END_TEST
 
 /* What a pipeline stage does: a kernel, its result sent, the next kernel after an answer. The message takes some polls,
  * which a computing thread that shares its core does itself; a second one hangs until the end and must hold nothing up.
  */
-START_TEST(kernels_and_messages_alternate) {
+LOOP_TEST(kernels_and_messages_alternate, N_CPU_RIGS) {
   Rig rig = rig_open(_i);
   enum { N = 300, ELEMENTS = 1 << 14 };
   Diary diary = {0};
@@ -448,26 +433,7 @@ START_TEST(kernels_and_messages_alternate) {
   }
   rig_close(&rig);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("device");
-  tcase_set_timeout(tcase, 60);
-  tcase_add_test(tcase, devices_are_found_by_name);
-  tcase_add_loop_test(tcase, a_stream_keeps_its_order, 0, N_RIGS);
-  tcase_add_loop_test(tcase, events_order_streams, 0, N_RIGS);
-  tcase_add_loop_test(tcase, a_pending_task_holds_up_no_other_stream, 0, N_CPU_RIGS);
-  tcase_add_loop_test(tcase, a_wait_holds_up_only_its_stream, 0, N_CPU_RIGS);
-  tcase_add_loop_test(tcase, kernels_and_copies_run_in_order, 0, N_CPU_RIGS);
-  tcase_add_loop_test(tcase, the_first_error_is_kept_and_ends_the_rest, 0, N_RIGS);
-  tcase_add_loop_test(tcase, a_kernel_that_cannot_be_run_fails_the_device, 0, N_CPU_RIGS);
-  tcase_add_loop_test(tcase, cancel_ends_what_would_wait_for_ever, 0, N_CPU_RIGS);
-  tcase_add_loop_test(tcase, a_device_can_be_closed_with_work_left, 0, N_CPU_RIGS);
-  tcase_add_loop_test(tcase, allocations_are_held_to_the_capacity, 0, N_RIGS);
-  tcase_add_loop_test(tcase, queues_take_a_hundred_thousand_commands, 0, N_CPU_RIGS);
-  tcase_add_loop_test(tcase, events_can_be_used_again, 0, N_RIGS);
-  tcase_add_loop_test(tcase, streams_can_be_freed_and_made_again, 0, N_RIGS);
-  tcase_add_loop_test(tcase, devices_describe_themselves, 0, N_CPU_RIGS);
-  tcase_add_loop_test(tcase, kernels_and_messages_alternate, 0, N_CPU_RIGS);
-  return run_case("device", tcase);
+  return run_tests();
 }

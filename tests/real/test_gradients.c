@@ -326,7 +326,7 @@ static gboolean comes_again(int i) {
   return FALSE;
 }
 
-START_TEST(gradients_are_derivatives_of_the_loss) {
+LOOP_TEST(gradients_are_derivatives_of_the_loss, G_N_ELEMENTS(cases)) {
   const Case *c = &cases[_i];
   n_directions = comes_again(_i) ? 1 : N_DIRECTIONS;
   g_autoptr(Workload) workload = make_workload(c);
@@ -352,18 +352,14 @@ START_TEST(gradients_are_derivatives_of_the_loss) {
   g_array_unref(probe.places);
   g_ptr_array_unref(probe.gradients);
 }
-END_TEST
 
 int main(int argc, char **argv) {
   g_autoptr(GError) error = NULL;
   world = world_open(&argc, &argv, 10, &error);
   if (world == NULL)
     return 2;
-  TCase *tests = tcase_create("gradients");
-  tcase_set_timeout(tests, 60);
-  tcase_add_loop_test(tests, gradients_are_derivatives_of_the_loss, 0, G_N_ELEMENTS(cases));
   two_stages = two_stages_file();
-  const int status = run_case_here("gradients", tests);
+  const int status = run_case_here("gradients", listed_tests());
   g_unlink(two_stages);
   g_free(two_stages);
   return world_close(world, status);

@@ -354,7 +354,7 @@ static Workload *workload_of_case(const HeldCase *c) {
   return workload;
 }
 
-START_TEST(a_rank_holds_what_the_program_says) {
+LOOP_TEST(a_rank_holds_what_the_program_says, G_N_ELEMENTS(cases)) {
   const char *const names[] = {"weights", "gradients", "optimizer", "activations"};
   g_autoptr(Workload) workload = workload_of_case(&cases[_i]);
   count_small_tensors(workload);
@@ -374,11 +374,10 @@ START_TEST(a_rank_holds_what_the_program_says) {
                     held.held[category], names[category], told[category]);
   }
 }
-END_TEST
 
 /* With few MLP columns these are the widest thing of backward. A ring has, besides, the log-sum-exps of a block while
  * forward runs: 4 bytes for each row of each head. */
-START_TEST(buffers_of_cp_are_as_large_as_the_program_s) {
+TEST(buffers_of_cp_are_as_large_as_the_program_s) {
   for (int comm = 0; comm < N_CP_COMMS; comm++)
     for (int cp = 2; cp <= 16; cp *= 2)
       for (int tp = 1; tp <= 2 && cp * tp <= 16; tp++) {
@@ -395,7 +394,6 @@ START_TEST(buffers_of_cp_are_as_large_as_the_program_s) {
         ck_assert_double_eq(held.context - row_sums, workload->memory[PIECE_LAYER].transient_bytes);
       }
 }
-END_TEST
 
 int main(int argc, char **argv) {
   g_autoptr(GError) error = NULL;
@@ -406,11 +404,7 @@ int main(int argc, char **argv) {
   counting_device = null_device;
   counting_device.open = open_counting;
   counting_device.allocate = allocate_counted;
-  TCase *tests = tcase_create("held_memory");
-  tcase_set_timeout(tests, 60);
-  tcase_add_loop_test(tests, a_rank_holds_what_the_program_says, 0, G_N_ELEMENTS(cases));
-  tcase_add_test(tests, buffers_of_cp_are_as_large_as_the_program_s);
-  const int failed = run_case_here("held_memory", tests);
+  const int failed = run_case_here("held_memory", listed_tests());
   g_hash_table_unref(sizes);
   return world_close(world, failed);
 }

@@ -8,7 +8,7 @@ enum { N = 6 };
 
 /* In ns. Of the first step, which warms up, and of a send nothing counts. Of the others the first ran 50 before it was
  * issued, 200 in all; the second was there in time; the third was over, after 100, before it had been issued. */
-START_TEST(an_op_is_late_if_the_device_reached_it_before_it_was_issued) {
+TEST(an_op_is_late_if_the_device_reached_it_before_it_was_issued) {
   Op ops[N] = {{.kind = OP_COMPUTE, .step = 0}, {.kind = OP_COMPUTE, .step = 1}, {.kind = OP_COMPUTE, .step = 1},
                {.kind = OP_SEND, .step = 1},    {.kind = OP_COMPUTE, .step = 1}, {.kind = OP_HOST, .step = 1}};
   gint64 start_ns[N] = {0, 100, 300, 300, 500, 600}, end_ns[N] = {90, 300, 500, 400, 600, 700};
@@ -21,10 +21,9 @@ START_TEST(an_op_is_late_if_the_device_reached_it_before_it_was_issued) {
   ck_assert_double_eq_tol(lead.late_s, 300e-9, 1e-15);
   ck_assert_double_eq_tol(lead.launch_s, 150e-9, 1e-15);
 }
-END_TEST
 
 /* A step alone is not left out: 80 of its 90 ns passed before it was issued. */
-START_TEST(the_only_step_counts) {
+TEST(the_only_step_counts) {
   Op op = {.kind = OP_COMPUTE, .step = 0};
   gint64 start_ns = 0, end_ns = 90, issued_ns = 80;
   const OpList list = {.ops = &op, .n_ops = 1};
@@ -33,11 +32,7 @@ START_TEST(the_only_step_counts) {
   ck_assert_int_eq(lead.n_late, 1);
   ck_assert_double_eq_tol(lead.launch_s, 80e-9, 1e-15);
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("host lead");
-  tcase_add_test(tests, an_op_is_late_if_the_device_reached_it_before_it_was_issued);
-  tcase_add_test(tests, the_only_step_counts);
-  return run_case("host lead", tests);
+  return run_tests();
 }

@@ -248,7 +248,7 @@ static World *open_world(void) {
 
 /* T₁ = KERNEL + EVENT and Tₙ = n·KERNEL + EVENT: the edge is EVENT_NS, the least kernel KERNEL_NS, whatever the host
  * takes, and a cold start, and events that nothing is in front of. */
-START_TEST(what_events_add_is_told_from_what_a_kernel_takes) {
+TEST(what_events_add_is_told_from_what_a_kernel_takes) {
   World *world = open_world();
   double edge_s = -1, least_s = -1;
   ck_assert(kernel_bench_edge(world, &known_device, NUMBER_BF16, NULL, &edge_s, &least_s, NULL));
@@ -256,9 +256,8 @@ START_TEST(what_events_add_is_told_from_what_a_kernel_takes) {
   ck_assert_double_eq_tol(least_s, KERNEL_NS * 1e-9, 1e-12);
   world_close(world, 0);
 }
-END_TEST
 
-START_TEST(events_of_the_cpu_are_taken_as_they_are) {
+TEST(events_of_the_cpu_are_taken_as_they_are) {
   World *world = open_world();
   double edge_s = -1, least_s = -1;
   ck_assert(kernel_bench_edge(world, &cpu_device, NUMBER_FP32, NULL, &edge_s, &least_s, NULL));
@@ -266,11 +265,10 @@ START_TEST(events_of_the_cpu_are_taken_as_they_are) {
   ck_assert_double_eq(least_s, 0);
   world_close(world, 0);
 }
-END_TEST
 
 /* Medians of −1, 3 and 5 µs where no kernel takes less than 4: only the last is one, in the table and in what is
  * written of it. Where the least is 0, 3 µs are, too. */
-START_TEST(what_is_shorter_than_the_least_kernel_is_left_out) {
+TEST(what_is_shorter_than_the_least_kernel_is_left_out) {
   static const double medians_s[] = {-1e-6, 3e-6, 5e-6};
   g_autoptr(KernelTimes) times = kernel_times_new();
   for (int i = 0; i < 3; i++)
@@ -290,10 +288,9 @@ START_TEST(what_is_shorter_than_the_least_kernel_is_left_out) {
   kernel_times_write(times, text);
   ck_assert_str_eq(text->str, "kernel memory norm 3000 = 5e-06 0.02 3\n");
 }
-END_TEST
 
 /* Three layouts of 64³: each lasts PRODUCT_NS, though the host needs HOST_NS for a launch and events add theirs. */
-START_TEST(a_product_takes_what_it_takes_among_others) {
+TEST(a_product_takes_what_it_takes_among_others) {
   World *world = open_world();
   g_autoptr(KernelTimes) times = kernel_times_new();
   kernel_times_set_edge(times, EVENT_NS * 1e-9, 0);
@@ -305,7 +302,6 @@ START_TEST(a_product_takes_what_it_takes_among_others) {
     ck_assert_double_eq_tol(all[i].median_s, PRODUCT_NS * 1e-9, 1e-12);
   world_close(world, 0);
 }
-END_TEST
 
 static gint64 random_bytes;
 static int n_products, n_too_soon;
@@ -319,7 +315,7 @@ static void close_and_note(Device *device) {
 
 /* Two of three buffers are filled, and of those of the products that warm the device up; each launch uses another place
  * of the second operand, and of the result, until all that a buffer holds have been used: from 1 to 512 of them. */
-START_TEST(products_are_of_random_numbers_and_of_another_weight_each) {
+TEST(products_are_of_random_numbers_and_of_another_weight_each) {
   World *world = open_world();
   g_autoptr(KernelTimes) times = kernel_times_new();
   DeviceType noted = known_device;
@@ -330,11 +326,10 @@ START_TEST(products_are_of_random_numbers_and_of_another_weight_each) {
   ck_assert_int_eq(n_too_soon, 0);
   world_close(world, 0);
 }
-END_TEST
 
 /* Passes of 64 KiB to 256 MiB, with operands of CACHE_BYTES and less in the cache or not; those that would fit are not
  * either where buffers of 256 MiB are gone through. Random: what is read, and both operands of the products. */
-START_TEST(memory_is_measured_in_the_cache_and_beyond) {
+TEST(memory_is_measured_in_the_cache_and_beyond) {
   World *world = open_world();
   g_autoptr(KernelTimes) times = kernel_times_new();
   DeviceType noted = known_device;
@@ -358,10 +353,9 @@ START_TEST(memory_is_measured_in_the_cache_and_beyond) {
   g_free(facts.device_name);
   world_close(world, 0);
 }
-END_TEST
 
 /* Products in fp8 are made as layers make them, of copies: the cpu device asserts what they need. */
-START_TEST(products_in_fp8_are_timed) {
+TEST(products_in_fp8_are_timed) {
   int n = 0;
   World *world = open_world();
   g_autoptr(KernelTimes) times = kernel_times_new();
@@ -373,9 +367,8 @@ START_TEST(products_in_fp8_are_timed) {
     ck_assert(all[i].item.number == NUMBER_FP8 && all[i].median_s > 0);
   world_close(world, 0);
 }
-END_TEST
 
-START_TEST(times_are_refused_if_events_added_another_time_at_last) {
+TEST(times_are_refused_if_events_added_another_time_at_last) {
   g_autoptr(GError) error = NULL;
   ck_assert(kernel_bench_edges_agree(1.2e-6, 1.45e-6, &error));
   ck_assert_ptr_null(error);
@@ -383,7 +376,6 @@ START_TEST(times_are_refused_if_events_added_another_time_at_last) {
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
   ck_assert_ptr_nonnull(strstr(error->message, "1.2 us at one time and 1.55 us at another"));
 }
-END_TEST
 
 /* The CPU, with a look at when events are made. */
 static DeviceType noted_cpu;
@@ -409,7 +401,7 @@ static void noted_launch(DeviceStream *stream, const Kernel *kernel) {
 
 /* Two steps of two layers after one that warms up: the events around items are hundreds. From the first attention on
  * one is made for each stream at most, to wait for it at the end. */
-START_TEST(events_around_items_are_made_before_any_is_issued) {
+TEST(events_around_items_are_made_before_any_is_issued) {
   World *world = open_world();
   g_autoptr(Model) model = model_read(STEPSIM_SOURCE_DATA "/tests/data/models/tiny-llama.json", NULL);
   ck_assert_ptr_nonnull(model);
@@ -428,9 +420,8 @@ START_TEST(events_around_items_are_made_before_any_is_issued) {
   ck_assert_int_le(n_made_between, N_STREAMS);
   world_close(world, 0);
 }
-END_TEST
 
-START_TEST(a_grid_is_told_from_others_by_its_number_and_sizes) {
+TEST(a_grid_is_told_from_others_by_its_number_and_sizes) {
   g_autofree char *bf16 = kernel_bench_grid_text(NUMBER_BF16, 512, 8192);
   g_autofree char *fp32 = kernel_bench_grid_text(NUMBER_FP32, 512, 8192);
   g_autofree char *small = kernel_bench_grid_text(NUMBER_BF16, 128, 2048);
@@ -438,19 +429,7 @@ START_TEST(a_grid_is_told_from_others_by_its_number_and_sizes) {
   ck_assert_str_eq(fp32, "grid fp32, 512 to 8192");
   ck_assert_str_eq(small, "grid bf16, 128 to 2048");
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("kernel bench");
-  tcase_add_test(tcase, what_events_add_is_told_from_what_a_kernel_takes);
-  tcase_add_test(tcase, events_of_the_cpu_are_taken_as_they_are);
-  tcase_add_test(tcase, what_is_shorter_than_the_least_kernel_is_left_out);
-  tcase_add_test(tcase, a_product_takes_what_it_takes_among_others);
-  tcase_add_test(tcase, products_are_of_random_numbers_and_of_another_weight_each);
-  tcase_add_test(tcase, memory_is_measured_in_the_cache_and_beyond);
-  tcase_add_test(tcase, times_are_refused_if_events_added_another_time_at_last);
-  tcase_add_test(tcase, events_around_items_are_made_before_any_is_issued);
-  tcase_add_test(tcase, a_grid_is_told_from_others_by_its_number_and_sizes);
-  tcase_add_test(tcase, products_in_fp8_are_timed);
-  return run_case("kernel bench", tcase);
+  return run_tests();
 }

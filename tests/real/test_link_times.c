@@ -295,7 +295,7 @@ static Comm *comm_open(World *of, Device *device, GError **error) {
 
 /* Nine repeats, each STEP_S longer: the middle one is the fifth, the quartiles are the third and the seventh. In a row
  * of two the first of two ranks is as late and the other as early as in a row of one, which does not count. */
-START_TEST(a_transfer_lasts_from_the_last_arrival_to_the_last_end) {
+LOOP_TEST(a_transfer_lasts_from_the_last_arrival_to_the_last_end, N_DEVICES) {
   static const Collective ops[] = {COLLECTIVE_ALL_REDUCE, COLLECTIVE_ALL_GATHER, COLLECTIVE_REDUCE_SCATTER,
                                    COLLECTIVE_SEND_RECV};
   const GArray *times = measured[_i].times;
@@ -314,41 +314,32 @@ START_TEST(a_transfer_lasts_from_the_last_arrival_to_the_last_end) {
     }
   ck_assert_uint_eq(n, times->len);
 }
-END_TEST
 
-START_TEST(the_largest_send_that_ends_though_nobody_receives_is_found) {
+LOOP_TEST(the_largest_send_that_ends_though_nobody_receives_is_found, N_DEVICES) {
   ck_assert_int_eq(measured[_i].eager_bytes, EAGER);
 }
-END_TEST
 
 /* 32 products take 32 s, and 48 s beside all-reduces, which take 4 s alone and 8 s then. One has ended before the
  * products begin and half of the next: that half, five and another half run in that time, 24 s of such alone. So
  * products take 1.5 times as long, they twice; 16 s are lost to 24 s. */
-START_TEST(products_and_collectives_side_by_side) {
+LOOP_TEST(products_and_collectives_side_by_side, N_DEVICES) {
   ck_assert_double_eq_tol(measured[_i].products_beside, 1.5, 1e-9);
   ck_assert_double_eq_tol(measured[_i].collective_beside, 2, 1e-9);
   ck_assert_double_eq_tol(measured[_i].tax, 16.0 / 24, 1e-9);
 }
-END_TEST
 
 /* On an H200, of 790 TFLOP/s and 141 GB at 4.8 TB/s, behind a link of 450 GB/s (datasheet): a product of 0.7 ms that
  * fills it, and does not find its operands in the L2 cache of 50 MB; an all-reduce of about 0.3 ms. */
-START_TEST(products_and_transfers_fill_a_gpu) {
+TEST(products_and_transfers_fill_a_gpu) {
   const LinkBeside beside = link_beside_of(&known_devices[GPU]);
   ck_assert_int_eq(beside.number, NUMBER_BF16);
   ck_assert_double_ge(2.0 * beside.m * beside.n * beside.k, 5e11);
   ck_assert_int_ge(2 * beside.k * (beside.m + beside.n), 50000000);
   ck_assert_int_ge(beside.bytes, 64 << 20);
 }
-END_TEST
 
 static int check_measured(void) {
-  TCase *tests = tcase_create("link_times");
-  tcase_add_loop_test(tests, a_transfer_lasts_from_the_last_arrival_to_the_last_end, 0, N_DEVICES);
-  tcase_add_loop_test(tests, the_largest_send_that_ends_though_nobody_receives_is_found, 0, N_DEVICES);
-  tcase_add_loop_test(tests, products_and_collectives_side_by_side, 0, N_DEVICES);
-  tcase_add_test(tests, products_and_transfers_fill_a_gpu);
-  return run_case_here("link_times", tests);
+  return run_case_here("link_times", listed_tests());
 }
 
 int main(int argc, char **argv) {

@@ -105,7 +105,7 @@ static void assert_near(double found, double expected) {
 
 /* A ring of n moves 2(n − 1)/n of the bytes over each link: 1 of 2 ranks, 1.5 of 4. The latency is the shortest send's.
  */
-START_TEST(links_have_the_rates_of_the_largest_all_reduce_and_the_shortest_send) {
+TEST(links_have_the_rates_of_the_largest_all_reduce_and_the_shortest_send) {
   g_autoptr(Cluster) cluster = known_machine(NULL);
   ck_assert_int_eq(cluster->gpus_per_node, 2);
   ck_assert_int_eq(cluster->nics_per_node, 2);
@@ -118,10 +118,9 @@ START_TEST(links_have_the_rates_of_the_largest_all_reduce_and_the_shortest_send)
   for (int link = 0; link < N_LINKS; link++)
     assert_near(cluster->transfer_tax.of_link[link], 0.625);
 }
-END_TEST
 
 /* Each operation's and group's smallest; sends were not timed in rows. */
-START_TEST(a_transfer_by_itself_is_written_apart) {
+TEST(a_transfer_by_itself_is_written_apart) {
   g_autoptr(Cluster) cluster = known_machine(NULL);
   g_autofree char *text = NULL;
   ck_assert(g_file_get_contents(file, &text, NULL, NULL));
@@ -130,18 +129,16 @@ START_TEST(a_transfer_by_itself_is_written_apart) {
   ck_assert_ptr_null(strstr(text, "11000 us"));
   ck_assert_ptr_null(strstr(text, "3 us by itself"));
 }
-END_TEST
 
 /* Of the smallest all-reduce in a node, 20 µs, half is fixed and half its 2(2 − 1) steps'. */
-START_TEST(the_library_halves_the_smallest_all_reduce) {
+TEST(the_library_halves_the_smallest_all_reduce) {
   g_autoptr(Cluster) cluster = known_machine(NULL);
   const CollectiveLibrary *library = &cluster->collectives;
   assert_near(library->base_s[ALGORITHM_RING][PROTOCOL_SIMPLE], 10e-6);
   assert_near(library->hop_s[LINK_NET][ALGORITHM_TREE][PROTOCOL_LL], 5e-6);
 }
-END_TEST
 
-START_TEST(measured_curves_are_what_was_measured) {
+TEST(measured_curves_are_what_was_measured) {
   g_autoptr(Cluster) cluster = known_machine(NULL);
   const MeasuredLinks *measured = cluster->measured;
   ck_assert_ptr_nonnull(measured);
@@ -155,10 +152,9 @@ START_TEST(measured_curves_are_what_was_measured) {
   ck_assert_int_eq(measured->sends[SEND_IN_NODE].n_points, 2);
   assert_near(measured->send_points[measured->sends[SEND_IN_NODE].first_point].time_s, 3e-6);
 }
-END_TEST
 
 /* One rank's copies alone reach 10 GB/s, those of two their half of 16. The update reads and writes 18 of 40. */
-START_TEST(the_host_has_the_rates_of_copies_and_of_the_update) {
+TEST(the_host_has_the_rates_of_copies_and_of_the_update) {
   g_autoptr(Cluster) cluster = known_machine(NULL);
   const Host *host = &cluster->host;
   assert_near(host_link_Bps(host, &cluster->node, 1), 10e9);
@@ -166,10 +162,9 @@ START_TEST(the_host_has_the_rates_of_copies_and_of_the_update) {
   assert_near(host->memory_Bps * host->update_efficiency, 18e9);
   assert_near(cluster->host_memory_bytes, 64e9);
 }
-END_TEST
 
 /* A 4,000th of the memory's rate is less than a cluster file takes. */
-START_TEST(an_update_too_slow_to_state_is_said) {
+TEST(an_update_too_slow_to_state_is_said) {
   g_autoptr(Cluster) cluster = known_machine_that_updates(NULL, 10e6);
   g_autofree char *text = NULL;
   ck_assert(g_file_get_contents(file, &text, NULL, NULL));
@@ -182,11 +177,10 @@ START_TEST(an_update_too_slow_to_state_is_said) {
   ck_assert_ptr_nonnull(strstr(other, "    update_efficiency: 0.45\n"));
   assert_near(fast->host.update_efficiency, 0.45);
 }
-END_TEST
 
 /* Product: 2·1024³ FLOPs in 1 ms. Memory: 64 MB in 4 ms; the pass of 64 kB is too small to tell. Attention: 2 heads ×
  * 256·257/2 pairs × 4·64 FLOPs forward in 100 µs, 10·64 backward in 200 µs, as shares of that peak. */
-START_TEST(without_a_base_the_best_that_was_measured_is_the_peak) {
+TEST(without_a_base_the_best_that_was_measured_is_the_peak) {
   g_autoptr(Cluster) cluster = known_machine(NULL);
   const Gpu *gpu = &cluster->gpu;
   const double peak = 2.0 * 1024 * 1024 * 1024 / 1e-3, pairs = 2 * 256.0 * 257 / 2;
@@ -199,10 +193,9 @@ START_TEST(without_a_base_the_best_that_was_measured_is_the_peak) {
   assert_near(gpu->host_launch_s, 2e-6);
   assert_near(gpu->hbm_bytes, 8e9);
 }
-END_TEST
 
 /* Launches and memory-bound kernels of a GPU are not a framework's; on a CPU nothing else runs. */
-START_TEST(kernels_of_a_gpu_are_said_to_be_stepreals) {
+TEST(kernels_of_a_gpu_are_said_to_be_stepreals) {
   for (int gpu = 0; gpu < 2; gpu++) {
     is_gpu = gpu;
     g_autoptr(Cluster) cluster = known_machine(NULL);
@@ -210,7 +203,6 @@ START_TEST(kernels_of_a_gpu_are_said_to_be_stepreals) {
     assert_near(cluster->gpu.host_launch_s, 2e-6);
   }
 }
-END_TEST
 
 /* What two GPUs have in common, whatever is said of them: all but names, files and tables. */
 static Gpu described(const Gpu *gpu) {
@@ -232,7 +224,7 @@ static Gpu shipped_gpu(const char *name) {
 
 /* Of every GPU that is shipped: each field of the struct is the base's. What was measured stands in the tables, where
  * launches and the least kernel are too: those of `latency` are a framework's. */
-START_TEST(a_base_keeps_everything_it_says) {
+TEST(a_base_keeps_everything_it_says) {
   g_auto(GStrv) names = data_path_list("topologies/gpus", ".yaml");
   ck_assert_uint_gt(g_strv_length(names), 10);
   for (char **name = names; *name != NULL; name++) {
@@ -251,11 +243,10 @@ START_TEST(a_base_keeps_everything_it_says) {
     gpu_clear(&base);
   }
 }
-END_TEST
 
 /* The file names its base by name, so that it can be read on another machine; by its path where that name would lead to
  * another file. Tables of the base give way, and so does its own share under load. */
-START_TEST(a_base_is_named_so_that_it_is_found) {
+TEST(a_base_is_named_so_that_it_is_found) {
   Gpu shipped = shipped_gpu("h200-sxm5-141gb");
   cluster_free(known_machine(&shipped));
   g_autofree char *gpu_file = machine_gpu_file(file), *text = NULL;
@@ -278,10 +269,9 @@ START_TEST(a_base_is_named_so_that_it_is_found) {
   gpu_clear(&base);
   g_unlink(own);
 }
-END_TEST
 
 /* Whether it is the base of the file, or the base's base. */
-START_TEST(a_file_is_not_written_over_its_own_base) {
+TEST(a_file_is_not_written_over_its_own_base) {
   g_autoptr(Cluster) cluster = known_machine(NULL);
   g_autofree char *other = g_build_filename(folder, "other.yaml", NULL), *gpu_file = machine_gpu_file(file);
   g_autofree char *text = g_strdup_printf("name: other\nbase: %s\n", gpu_file);
@@ -297,10 +287,9 @@ START_TEST(a_file_is_not_written_over_its_own_base) {
   }
   g_unlink(other);
 }
-END_TEST
 
 /* A file, its base, and so on: the chain of the file to be written may not get longer than its readers follow. */
-START_TEST(a_base_of_too_long_a_chain_is_refused_before_anything_is_measured) {
+TEST(a_base_of_too_long_a_chain_is_refused_before_anything_is_measured) {
   g_autofree char *last = g_strdup("h200-sxm5-141gb");
   g_autoptr(GError) error = NULL;
   gboolean fits = TRUE;
@@ -323,22 +312,8 @@ START_TEST(a_base_of_too_long_a_chain_is_refused_before_anything_is_measured) {
     g_unlink(path);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("machine_file");
-  tcase_add_checked_fixture(tests, set_up, tear_down);
-  tcase_add_test(tests, links_have_the_rates_of_the_largest_all_reduce_and_the_shortest_send);
-  tcase_add_test(tests, a_transfer_by_itself_is_written_apart);
-  tcase_add_test(tests, the_library_halves_the_smallest_all_reduce);
-  tcase_add_test(tests, measured_curves_are_what_was_measured);
-  tcase_add_test(tests, without_a_base_the_best_that_was_measured_is_the_peak);
-  tcase_add_test(tests, the_host_has_the_rates_of_copies_and_of_the_update);
-  tcase_add_test(tests, an_update_too_slow_to_state_is_said);
-  tcase_add_test(tests, kernels_of_a_gpu_are_said_to_be_stepreals);
-  tcase_add_test(tests, a_base_keeps_everything_it_says);
-  tcase_add_test(tests, a_base_is_named_so_that_it_is_found);
-  tcase_add_test(tests, a_file_is_not_written_over_its_own_base);
-  tcase_add_test(tests, a_base_of_too_long_a_chain_is_refused_before_anything_is_measured);
-  return run_case("machine_file", tests);
+  tcase_add_checked_fixture(listed_tests(), set_up, tear_down);
+  return run_tests();
 }

@@ -38,7 +38,7 @@ static void carry_out(const Alone *alone, Collective collective, const void *in,
   null_comm.collective(alone->group, alone->stream, &spec);
 }
 
-START_TEST(the_own_part_is_where_it_belongs_and_the_rest_untouched) {
+TEST(the_own_part_is_where_it_belongs_and_the_rest_untouched) {
   Alone alone = alone_new();
   const float part[2] = {1, 2};
   float whole[8] = {0}, shard[2] = {0}, sum[2] = {0};
@@ -52,9 +52,8 @@ START_TEST(the_own_part_is_where_it_belongs_and_the_rest_untouched) {
   ck_assert_mem_eq(sum, part, sizeof part);
   alone_free(&alone);
 }
-END_TEST
 
-START_TEST(nobody_is_waited_for_and_nothing_received) {
+TEST(nobody_is_waited_for_and_nothing_received) {
   Alone alone = alone_new();
   GError *error = NULL;
   CommGroup *channel = null_comm.channel_new(alone.comm, 0, 1, TRUE, &error);
@@ -67,7 +66,6 @@ START_TEST(nobody_is_waited_for_and_nothing_received) {
   null_comm.group_free(channel);
   alone_free(&alone);
 }
-END_TEST
 
 int main(int argc, char **argv) {
   g_autoptr(GError) error = NULL;
@@ -76,8 +74,5 @@ int main(int argc, char **argv) {
     printf("Bail out! %s\n", error->message);
     return world_close(world, EXIT_FAILURE);
   }
-  TCase *tests = tcase_create("null communication");
-  tcase_add_test(tests, the_own_part_is_where_it_belongs_and_the_rest_untouched);
-  tcase_add_test(tests, nobody_is_waited_for_and_nothing_received);
-  return world_close(world, run_case_here("null communication", tests));
+  return world_close(world, run_case_here("null communication", listed_tests()));
 }

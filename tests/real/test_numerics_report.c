@@ -26,7 +26,7 @@ static Plan *plan_of_tokens(Precision precision, gint64 sequences, gint64 seq_le
 }
 
 /* bf16 allows 2e-4 of a mean over 256 tokens and more; over 16, a 16th of them, √16 times as much. */
-START_TEST(losses_of_few_tokens_may_differ_more) {
+TEST(losses_of_few_tokens_may_differ_more) {
   g_autoptr(Plan) many = plan_of_tokens(PRECISION_BF16, 8, 512), usual = plan_of_tokens(PRECISION_BF16, 8, 32),
                   few = plan_of_tokens(PRECISION_BF16, 1, 16);
   const Plan *const plans[] = {many, usual, few};
@@ -40,10 +40,9 @@ START_TEST(losses_of_few_tokens_may_differ_more) {
     check_report_clear(&beyond);
   }
 }
-END_TEST
 
 /* The loss is off, but as off while nothing waits: that is no sign of something that is not waited for. */
-START_TEST(a_timed_run_is_compared_with_the_checked_one) {
+TEST(a_timed_run_is_compared_with_the_checked_one) {
   g_autoptr(Plan) plan = plan_of_tokens(PRECISION_FP32, 8, 32);
   CheckReport report = report_of(plan, 5.1, 5);
   const double same = 5.1, other = 5;
@@ -58,10 +57,9 @@ START_TEST(a_timed_run_is_compared_with_the_checked_one) {
   ck_assert_ptr_nonnull(strstr(text->str, "is not waited for"));
   check_report_clear(&report);
 }
-END_TEST
 
 /* Of a step that is skipped only the loss is compared: a run of such says nothing of gradients. */
-START_TEST(a_run_whose_steps_are_all_skipped_shows_nothing) {
+TEST(a_run_whose_steps_are_all_skipped_shows_nothing) {
   g_autoptr(Plan) plan = plan_of_tokens(PRECISION_FP16, 8, 32);
   CheckReport report = report_of(plan, 5, 5);
   ck_assert(report.is_passed);
@@ -73,10 +71,9 @@ START_TEST(a_run_whose_steps_are_all_skipped_shows_nothing) {
   ck_assert_ptr_nonnull(strstr(text->str, "all steps were skipped"));
   check_report_clear(&report);
 }
-END_TEST
 
 /* What can be wrong with a check, at random; all that is, is said, and only then it fails. */
-START_TEST(a_check_that_fails_says_why) {
+TEST(a_check_that_fails_says_why) {
   static const char *const words[] = {"numbers are on no rank",          "the loss is off",
                                       "gradients are off, layers.0",     "updates are off, layers.1",
                                       "the loss's scale, 8 here",        "something is not waited for",
@@ -104,10 +101,9 @@ START_TEST(a_check_that_fails_says_why) {
     check_report_clear(&report);
   }
 }
-END_TEST
 
 /* Of a step that only one side skips the other's gradients are not finite: it is said who, and nothing is compared. */
-START_TEST(a_step_that_one_side_skips_is_named) {
+TEST(a_step_that_one_side_skips_is_named) {
   g_autoptr(Plan) plan = plan_of_tokens(PRECISION_FP16, 8, 32);
   static const char *const says[] = {"the one rank skips, and the ranks do not, the step at the loss's scale 1024",
                                      "the ranks skip, and the one rank does not, the step at the loss's scale 1024"};
@@ -126,10 +122,9 @@ START_TEST(a_step_that_one_side_skips_is_named) {
     check_report_clear(&report);
   }
 }
-END_TEST
 
 /* What rounding does to a loss widens its bound, but to a hundredth at most, and not by a step that is skipped. */
-START_TEST(rounding_widens_a_loss_only_so_far) {
+TEST(rounding_widens_a_loss_only_so_far) {
   g_autoptr(Plan) plan = plan_of_tokens(PRECISION_BF16, 8, 32);
   CheckReport report = report_of(plan, 5.04, 5);
   check_report_note_exact_loss(&report, 0, 4.98); /* 0.4 %, three times that 1.2 % */
@@ -144,10 +139,9 @@ START_TEST(rounding_widens_a_loss_only_so_far) {
   ck_assert_double_eq(report.loss_rounding, 0);
   check_report_clear(&report);
 }
-END_TEST
 
 /* A vocabulary of one word has nothing to be wrong about. */
-START_TEST(no_loss_is_as_good_as_no_loss) {
+TEST(no_loss_is_as_good_as_no_loss) {
   g_autoptr(Plan) plan = plan_of_tokens(PRECISION_FP32, 8, 32);
   CheckReport none = report_of(plan, 0, 0), some = report_of(plan, 0.1, 0);
   const double nothing = 0;
@@ -157,7 +151,6 @@ START_TEST(no_loss_is_as_good_as_no_loss) {
   check_report_clear(&none);
   check_report_clear(&some);
 }
-END_TEST
 
 static gboolean is_equal(Precision precision, double error, double rounding) {
   g_autoptr(Plan) plan = plan_of_tokens(precision, 8, 32);
@@ -170,7 +163,7 @@ static gboolean is_equal(Precision precision, double error, double rounding) {
 }
 
 /* bf16 allows 8e-2 and, where that is more, three times what rounding does, but no more than a half. */
-START_TEST(gradients_may_be_off_by_what_rounding_does) {
+TEST(gradients_may_be_off_by_what_rounding_does) {
   ck_assert(is_equal(PRECISION_BF16, 0.079, 0) && !is_equal(PRECISION_BF16, 0.081, 0));
   ck_assert(is_equal(PRECISION_BF16, 0.079, 0.01) && !is_equal(PRECISION_BF16, 0.081, 0.01));
   ck_assert(is_equal(PRECISION_BF16, 0.299, 0.1) && !is_equal(PRECISION_BF16, 0.301, 0.1));
@@ -178,10 +171,9 @@ START_TEST(gradients_may_be_off_by_what_rounding_does) {
   ck_assert(!is_equal(PRECISION_BF16, NAN, 0.4));
   ck_assert(is_equal(PRECISION_FP32, 0.99e-5, 0) && !is_equal(PRECISION_FP32, 1.01e-5, 0));
 }
-END_TEST
 
 /* A loss may be off by three times what rounding does; the report says how much that is, and when it is too much. */
-START_TEST(a_report_says_what_rounding_does) {
+TEST(a_report_says_what_rounding_does) {
   g_autoptr(Plan) plan = plan_of_tokens(PRECISION_BF16, 8, 32);
   CheckReport report = report_of(plan, 5.0025, 5); /* 5e-4 */
   ck_assert(!report.is_passed);
@@ -200,11 +192,10 @@ START_TEST(a_report_says_what_rounding_does) {
   ck_assert_ptr_nonnull(strstr(wrong->str, "that is too much to tell right from wrong: --precision fp32 tells"));
   check_report_clear(&report);
 }
-END_TEST
 
 /* A gradient that is 1 % off passes in bf16; where it is as far off in fp32, the Program is wrong. */
 /* What fp8 does to one rank has bounds of its own: conversions that are wrong are so on all ranks alike. */
-START_TEST(fp8_is_near_bf16) {
+TEST(fp8_is_near_bf16) {
   g_autoptr(Plan) plan = plan_of_tokens(PRECISION_FP8, 8, 32);
   static const struct {
     double mean, loss; /* of the gradients' errors; of the run in bf16 */
@@ -224,9 +215,8 @@ START_TEST(fp8_is_near_bf16) {
     check_report_clear(&report);
   }
 }
-END_TEST
 
-START_TEST(what_bf16_lets_pass_is_seen_in_fp32) {
+TEST(what_bf16_lets_pass_is_seen_in_fp32) {
   g_autoptr(Plan) plan = plan_of_tokens(PRECISION_BF16, 8, 32), exact = plan_of_tokens(PRECISION_FP32, 8, 32);
   const double errors[] = {1e-7, 1e-2};
   for (int is_wrong = 0; is_wrong < 2; is_wrong++) {
@@ -247,20 +237,7 @@ START_TEST(what_bf16_lets_pass_is_seen_in_fp32) {
     ck_assert_ptr_null(report.in_fp32);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("numerics_report");
-  tcase_add_test(tcase, a_run_whose_steps_are_all_skipped_shows_nothing);
-  tcase_add_test(tcase, a_check_that_fails_says_why);
-  tcase_add_test(tcase, a_step_that_one_side_skips_is_named);
-  tcase_add_test(tcase, rounding_widens_a_loss_only_so_far);
-  tcase_add_test(tcase, losses_of_few_tokens_may_differ_more);
-  tcase_add_test(tcase, a_timed_run_is_compared_with_the_checked_one);
-  tcase_add_test(tcase, no_loss_is_as_good_as_no_loss);
-  tcase_add_test(tcase, gradients_may_be_off_by_what_rounding_does);
-  tcase_add_test(tcase, a_report_says_what_rounding_does);
-  tcase_add_test(tcase, fp8_is_near_bf16);
-  tcase_add_test(tcase, what_bf16_lets_pass_is_seen_in_fp32);
-  return run_case("numerics_report", tcase);
+  return run_tests();
 }

@@ -62,18 +62,16 @@ static void check_format(const Format *format) {
   }
 }
 
-START_TEST(bf16_sums_round_to_nearest_even) {
+TEST(bf16_sums_round_to_nearest_even) {
   check_format(&bf16);
 }
-END_TEST
 
-START_TEST(fp16_sums_round_to_nearest_even) {
+TEST(fp16_sums_round_to_nearest_even) {
   check_format(&fp16);
 }
-END_TEST
 
 /* Longer than a block of the accumulator, into one of the parts, in every format and kind. */
-START_TEST(parts_are_reduced_in_place) {
+TEST(parts_are_reduced_in_place) {
   enum { N = 5000 };
   g_autoptr(CpuScratch) scratch = cpu_scratch_new();
   float parts[3][N];
@@ -90,9 +88,8 @@ START_TEST(parts_are_reduced_in_place) {
     ck_assert(wide[2][i] == a + b + c);
   }
 }
-END_TEST
 
-START_TEST(nan_is_not_lost) {
+TEST(nan_is_not_lost) {
   g_autoptr(CpuScratch) scratch = cpu_scratch_new();
   float nan_value = NAN, one = 1, result;
   const void *first[] = {&nan_value, &one}, *second[] = {&one, &nan_value};
@@ -101,13 +98,7 @@ START_TEST(nan_is_not_lost) {
   reduce_parts(ELEMENT_FP32, REDUCE_MAX, second, 2, &result, 1, scratch);
   ck_assert(isnan(result));
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("reduce");
-  tcase_add_test(tests, bf16_sums_round_to_nearest_even);
-  tcase_add_test(tests, fp16_sums_round_to_nearest_even);
-  tcase_add_test(tests, parts_are_reduced_in_place);
-  tcase_add_test(tests, nan_is_not_lost);
-  return run_case("reduce", tests);
+  return run_tests();
 }

@@ -76,15 +76,14 @@ static void assert_parts(Workload *workload) {
   close_fixture(&fixture);
 }
 
-START_TEST(a_slot_s_parts_are_as_large_as_the_program_s_memory) {
+TEST(a_slot_s_parts_are_as_large_as_the_program_s_memory) {
   for (int attention = 0; attention < N_ATTENTIONS; attention++)
     for (int recompute = 0; recompute < N_RECOMPUTES; recompute++)
       for (int tp = 1; tp <= 2; tp++)
         assert_parts(workload_of(&llama, tp, FALSE, (Attention)attention, (Recompute)recompute));
 }
-END_TEST
 
-START_TEST(modules_made_again_are_not_kept) {
+TEST(modules_made_again_are_not_kept) {
   const guint modules[] = {MODULE_BIT(MODULE_LAYERNORM), MODULE_BIT(MODULE_MLP),
                            MODULE_BIT(MODULE_CORE_ATTN) | MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MLP)};
   for (int i = 0; i < (int)G_N_ELEMENTS(modules); i++)
@@ -94,12 +93,11 @@ START_TEST(modules_made_again_are_not_kept) {
       assert_parts(workload_new(&llama, plan, NULL));
     }
 }
-END_TEST
 
 /* For W: rows as experts got them, inputs of their second products, and the shared expert's. For I: the rest, but that
  * of the scores (an element and 5 bytes for each token and expert) there are left a place and a weight of each choice.
  */
-START_TEST(what_experts_keep_is_what_the_program_says) {
+TEST(what_experts_keep_is_what_the_program_says) {
   for (int tp = 1; tp <= 2; tp++) {
     Model model = llama;
     model.experts = (ModelExperts){.n = 16, .per_token = 4, .ffn_hidden = 704, .shared_ffn_hidden = 1408, .every = 1};
@@ -116,7 +114,6 @@ START_TEST(what_experts_keep_is_what_the_program_says) {
     close_fixture(&fixture);
   }
 }
-END_TEST
 
 static Slot *run_forward(Fixture *fixture, int micro_batch) {
   Slot *slot = activations_slot(&fixture->activations, 0, micro_batch);
@@ -131,7 +128,7 @@ static void assert_pieces(const Fixture *fixture, SlotPart part, guint most) {
 
 /* Each I follows its F, each W comes when all I are over: one micro-batch is in flight for I, all of them for W. A pool
  * keeps two pieces more than are held: one to take while the other is still being read. Later steps take no more. */
-START_TEST(a_late_W_keeps_nothing_that_I_has_read) {
+TEST(a_late_W_keeps_nothing_that_I_has_read) {
   Fixture fixture;
   open_fixture(&fixture, workload_of(&llama, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE), TRUE);
   for (int step = 0; step < 3; step++) {
@@ -150,10 +147,9 @@ START_TEST(a_late_W_keeps_nothing_that_I_has_read) {
   }
   close_fixture(&fixture);
 }
-END_TEST
 
 /* Where W runs with I, what I would make for it is scratch of the rank. */
-START_TEST(without_W_apart_nothing_is_made_for_it) {
+TEST(without_W_apart_nothing_is_made_for_it) {
   Fixture fixture;
   open_fixture(&fixture, workload_of(&llama, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE), FALSE);
   Slot *slot = run_forward(&fixture, 0);
@@ -163,14 +159,7 @@ START_TEST(without_W_apart_nothing_is_made_for_it) {
   activations_close(&fixture.activations, slot, fixture.event);
   close_fixture(&fixture);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("slots");
-  tcase_add_test(tcase, a_slot_s_parts_are_as_large_as_the_program_s_memory);
-  tcase_add_test(tcase, what_experts_keep_is_what_the_program_says);
-  tcase_add_test(tcase, modules_made_again_are_not_kept);
-  tcase_add_test(tcase, a_late_W_keeps_nothing_that_I_has_read);
-  tcase_add_test(tcase, without_W_apart_nothing_is_made_for_it);
-  return run_case("slots", tcase);
+  return run_tests();
 }

@@ -37,24 +37,22 @@ static void check_said(gboolean is_said, const char *const *parts) {
 #define says(...) check_said(TRUE, (const char *const[]){__VA_ARGS__, NULL})
 #define says_not(...) check_said(FALSE, (const char *const[]){__VA_ARGS__, NULL})
 
-START_TEST(a_large_bubble_is_met_with_numbers) {
+TEST(a_large_bubble_is_met_with_numbers) {
   /* Bubble 0.4 of 2 s: twice the micro-batches leave 0.2 / (1.6 + 0.2) = 11.1 %. For 1F1B with p, m and equal stages
    * that is the closed form: (p−1)/(m+p−1) = 0.2 at p−1 = 1, m = 4; 1/9 at m = 8. */
   says("20.0 % of the step", "16 micro-batches", "11.1 %");
 }
-END_TEST
 
-START_TEST(more_micro_batches_do_not_help_against_uneven_stages) {
+TEST(more_micro_batches_do_not_help_against_uneven_stages) {
   /* Of 0.4 of 2 s ranks wait 0.3 s for the fullest of them, which twice the micro-batches keep: (0.3 + 0.05) /
    * (1.6 + 0.35) = 17.9 %. */
   report.uneven_s = 0.3;
   says("15.0 % because stages are unequal", "17.9 %");
 }
-END_TEST
 
 /* Hosts and gathers are waited for in every micro-batch, zb-v is not full yet, loops are waited for whole: less, but no
  * number of it. */
-START_TEST(no_number_is_said_of_a_bubble_that_is_not_the_order_s) {
+TEST(no_number_is_said_of_a_bubble_that_is_not_the_order_s) {
   const struct {
     const char *schedule;
     double host_s;
@@ -67,10 +65,9 @@ START_TEST(no_number_is_said_of_a_bubble_that_is_not_the_order_s) {
     says("16 micro-batches", " would leave less.");
   }
 }
-END_TEST
 
 /* What is refused when it is typed: sequences that tp does not divide, every other product kept with experts. */
-START_TEST(what_would_be_refused_is_not_advised) {
+TEST(what_would_be_refused_is_not_advised) {
   report.breakdown_s[BREAKDOWN_TP] = 0.6;
   says("--sequence-parallel on");
   plan.seq_len = 2046;
@@ -88,11 +85,10 @@ START_TEST(what_would_be_refused_is_not_advised) {
   says("--recompute full");
   says_not("--recompute-modules");
 }
-END_TEST
 
 /* (p−1)(F+I+W)/v of interleaved is more than zb-h1's (p−1)(F+I−W) at v = 2 and F = I = W: two chunks would wait longer.
  * One micro-batch on two ranks waits as long on two chunks as on one. */
-START_TEST(chunks_are_advised_where_they_make_the_bubble_shorter) {
+TEST(chunks_are_advised_where_they_make_the_bubble_shorter) {
   report.n_layers = 32;
   says("or --schedule interleaved --chunks 2 would leave about 11.1 %");
   report.n_layers = 27; /* on 4 stages: 7, 7, 7 and 6 */
@@ -108,10 +104,9 @@ START_TEST(chunks_are_advised_where_they_make_the_bubble_shorter) {
   plan.n_micro_batches = 1;
   says_not("interleaved");
 }
-END_TEST
 
 /* dualpipe has two chunks and no others; three of interleaved have no half. */
-START_TEST(fewer_chunks_are_advised_where_there_can_be_fewer) {
+TEST(fewer_chunks_are_advised_where_there_can_be_fewer) {
   report.breakdown_s[BREAKDOWN_PP] = 0.4;
   const struct {
     const char *schedule;
@@ -126,31 +121,28 @@ START_TEST(fewer_chunks_are_advised_where_there_can_be_fewer) {
     ck_assert_msg((strstr(text, "sends half as often") != NULL) == cases[i].is_advised, "%s", text);
   }
 }
-END_TEST
 
 /* tp 2 on 16 GPUs is dp 4, to which 32 sequences are dealt out by 2, but not 36. */
-START_TEST(half_of_tp_is_advised_where_the_batch_divides) {
+TEST(half_of_tp_is_advised_where_the_batch_divides) {
   report.breakdown_s[BREAKDOWN_TP] = 0.5;
   says("--tp 2 would send less");
   plan.global_batch = 36;
   says("tensor parallelism: 25.0 %");
   says_not("--tp 2");
 }
-END_TEST
 
 /* v-half's ranks wait in every micro-batch, so twice as many wait twice as long. */
-START_TEST(more_micro_batches_are_not_advised_where_each_waits) {
+TEST(more_micro_batches_are_not_advised_where_each_waits) {
   plan.schedule = (char *)"v-half";
   plan.chunks = 2;
   says("20.0 % of the step");
   says_not("16 micro-batches");
 }
-END_TEST
 
 /* Of 72 GPUs two groups of 32 leave 8: the third group lies in two domains. 64, the greatest multiple of 32 (and of a
  * node's 8) up to 72, is the segment to take; groups of 24 or of 8 fill the domain, a job of 64 has one domain, and in
  * another order groups are not of neighbours. */
-START_TEST(experts_whose_groups_cut_domains_are_told_of_segments) {
+TEST(experts_whose_groups_cut_domains_are_told_of_segments) {
   static const struct {
     int ep, gpus, segment, leaf_nodes;
     Axis third;
@@ -187,19 +179,17 @@ START_TEST(experts_whose_groups_cut_domains_are_told_of_segments) {
     ck_assert_int_eq(strstr(text, "segment") != NULL, cases[i].said != NULL);
   }
 }
-END_TEST
 
-START_TEST(graphs_of_the_whole_step_are_not_advised_twice) {
+TEST(graphs_of_the_whole_step_are_not_advised_twice) {
   report.breakdown_s[BREAKDOWN_HOST] = 0.5;
   says("--cuda-graphs");
   plan.cuda_graphs = CUDA_GRAPHS_FULL;
   says("host: 25.0 %");
   says_not("--cuda-graphs");
 }
-END_TEST
 
 /* Ranks that wait 3, 1 and 2 ns: on the mean one longer than the least. */
-START_TEST(what_ranks_wait_longer_than_the_fullest_is_unevenness) {
+TEST(what_ranks_wait_longer_than_the_fullest_is_unevenness) {
   RankBreakdown ranks[3] = {
       {.ns = {[BREAKDOWN_BUBBLE] = 3}}, {.ns = {[BREAKDOWN_BUBBLE] = 1}}, {.ns = {[BREAKDOWN_BUBBLE] = 2}}};
   const Metrics metrics = {.step_ns = 9, .ranks = ranks, .n_ranks = 3, .mean_s = {[BREAKDOWN_BUBBLE] = 2e-9}};
@@ -207,9 +197,8 @@ START_TEST(what_ranks_wait_longer_than_the_fullest_is_unevenness) {
   step_report_set_metrics(&of_ranks, &metrics);
   ck_assert_double_eq_tol(of_ranks.uneven_s, 1e-9, 1e-20);
 }
-END_TEST
 
-START_TEST(what_a_framework_cannot_do_is_not_advised) {
+TEST(what_a_framework_cannot_do_is_not_advised) {
   report.breakdown_s[BREAKDOWN_DP] = 1.0;
   plan.overlap_grad = FALSE;
   says("--overlap-grad on");
@@ -218,11 +207,10 @@ START_TEST(what_a_framework_cannot_do_is_not_advised) {
   says("megatron-deepspeed does not overlap its collectives");
   says_not("--overlap-grad on");
 }
-END_TEST
 
 /* Kernels run 1.5 s of 2 s at an HFU of 0.3, which is 0.4 of the peak. Where the fullest rank has twice the mean's work
  * that is 0.8 of what it does: larger products would not help. */
-START_TEST(an_uneven_load_is_not_taken_for_small_products) {
+TEST(an_uneven_load_is_not_taken_for_small_products) {
   report.breakdown_s[BREAKDOWN_COMPUTE] = 1.5;
   report.breakdown_s[BREAKDOWN_RECOMPUTE] = 0;
   report.hfu = 0.3;
@@ -231,11 +219,10 @@ START_TEST(an_uneven_load_is_not_taken_for_small_products) {
   says("2 times the mean's work");
   says_not("products are small");
 }
-END_TEST
 
 /* Kernels at 0.4 of the peak. Of 10 ms in a layer products take 6, 3.6 of them at their peak: 60 %, so that attention's
  * 3 ms are what is slow, and larger products are not advised; with 2.4 of 6, 40 %, they are. */
-START_TEST(slow_attention_is_not_taken_for_small_products) {
+TEST(slow_attention_is_not_taken_for_small_products) {
   report.breakdown_s[BREAKDOWN_COMPUTE] = 1.5;
   report.breakdown_s[BREAKDOWN_RECOMPUTE] = 0;
   report.hfu = 0.3;
@@ -249,9 +236,8 @@ START_TEST(slow_attention_is_not_taken_for_small_products) {
   report.fits = FALSE; /* larger ones would hold more */
   says_not("makes products larger");
 }
-END_TEST
 
-START_TEST(the_largest_part_comes_first) {
+TEST(the_largest_part_comes_first) {
   report.breakdown_s[BREAKDOWN_COMPUTE] = 0.2;
   report.breakdown_s[BREAKDOWN_TP] = 1.0;
   report.breakdown_s[BREAKDOWN_DP] = 0.4;
@@ -263,9 +249,8 @@ START_TEST(the_largest_part_comes_first) {
   says("beyond the 2 GPUs");
   says_not("--sequence-parallel on");
 }
-END_TEST
 
-START_TEST(exposed_exchange_with_experts_is_named_with_its_reach) {
+TEST(exposed_exchange_with_experts_is_named_with_its_reach) {
   /* experts cut by tp 4, over 4 ranks of dp: 16 ranks next to each other, on domains of 8 */
   plan.ep = 4;
   report.breakdown_s[BREAKDOWN_EP] = 1.0;
@@ -283,17 +268,15 @@ START_TEST(exposed_exchange_with_experts_is_named_with_its_reach) {
   says("experts: 50.0 %");
   says_not("beyond", "--expert-tp 1", "--schedule dualpipe");
 }
-END_TEST
 
-START_TEST(launches_are_made_fewer_by_graphs_that_the_model_has) {
+TEST(launches_are_made_fewer_by_graphs_that_the_model_has) {
   report.breakdown_s[BREAKDOWN_HOST] = 1.0;
   says("--cuda-graphs full makes launches fewer");
   plan.ep = 4;
   says("--cuda-graphs full or attention makes launches fewer");
 }
-END_TEST
 
-START_TEST(exposed_exchange_of_keys_is_named_with_its_reach) {
+TEST(exposed_exchange_of_keys_is_named_with_its_reach) {
   /* tp 4 × cp 4 = 16 ranks next to each other, on domains of 8 */
   plan.cp = 4;
   plan.cp_comm = CP_ALL_GATHER;
@@ -305,9 +288,8 @@ START_TEST(exposed_exchange_of_keys_is_named_with_its_reach) {
   says("(cp 4, ring)");
   says_not("beyond", "--cp-comm ring");
 }
-END_TEST
 
-START_TEST(memory_that_does_not_fit_comes_before_all) {
+TEST(memory_that_does_not_fit_comes_before_all) {
   /* 30 + 2 GB on 24: 8 too many. Over dp 2, ZeRO-1 halves 12 GB of optimizer state; ZeRO-2 also 4 GB of gradients. */
   leave_no_room();
   g_autoptr(GPtrArray) advice = advice_new(&report);
@@ -316,11 +298,10 @@ START_TEST(memory_that_does_not_fit_comes_before_all) {
   ck_assert_ptr_nonnull(strstr(advice->pdata[0], "--zero 2 saves up to 8.0 GB"));
   ck_assert_ptr_nonnull(strstr(advice->pdata[0], "--micro-batch 1 saves 4.5 GB")); /* half of 9 GB of activations */
 }
-END_TEST
 
 /* Where layers are recomputed already half of each sequence is left to drop: of 9 GB of activations 4.5. With dp 1
  * there are no ranks to cut it. */
-START_TEST(half_of_each_sequence_is_advised_where_all_is_recomputed) {
+TEST(half_of_each_sequence_is_advised_where_all_is_recomputed) {
   plan.recompute = RECOMPUTE_FULL;
   leave_no_room();
   says(" --cp 2 saves 4.5 GB, as a rank has half of each sequence.");
@@ -332,19 +313,17 @@ START_TEST(half_of_each_sequence_is_advised_where_all_is_recomputed) {
   plan.dp = 1;
   says_not("--cp 2");
 }
-END_TEST
 
 /* Experts dealt out over all of dp have no other ranks that hold the same: what ZeRO saves of them is not said. */
-START_TEST(no_number_is_said_of_what_experts_save) {
+TEST(no_number_is_said_of_what_experts_save) {
   plan.ep = 2;
   leave_no_room();
   says("A --zero above 0 splits more");
   says_not("--zero 1 saves");
 }
-END_TEST
 
 /* gpipe holds all 8 micro-batches, and 16 of half the size as well. 1f1b holds 2 in either case. */
-START_TEST(smaller_micro_batches_save_nothing_where_all_are_held) {
+TEST(smaller_micro_batches_save_nothing_where_all_are_held) {
   leave_no_room();
   const int all[2] = {8, 8}, few[2] = {2, 1};
   report.in_flight = few;
@@ -352,10 +331,9 @@ START_TEST(smaller_micro_batches_save_nothing_where_all_are_held) {
   report.in_flight = all;
   says_not("--micro-batch 1");
 }
-END_TEST
 
 /* 12 GB of optimizer, and under ZeRO-2 the 4 GB of reduced gradients with it. */
-START_TEST(reduced_gradients_leave_with_the_optimizer) {
+TEST(reduced_gradients_leave_with_the_optimizer) {
   const Cluster cluster = {.host = {.link_efficiency = 0.8}};
   report.cluster = &cluster;
   leave_no_room();
@@ -363,9 +341,8 @@ START_TEST(reduced_gradients_leave_with_the_optimizer) {
   plan.zero = 2;
   says("--offload-optimizer host saves 16.0 GB");
 }
-END_TEST
 
-START_TEST(options_already_taken_are_not_advised) {
+TEST(options_already_taken_are_not_advised) {
   plan.zero = 3;
   plan.recompute = RECOMPUTE_FULL;
   plan.micro_batch = 1;
@@ -377,34 +354,8 @@ START_TEST(options_already_taken_are_not_advised) {
   ck_assert_ptr_null(strstr(advice->pdata[0], "--micro-batch"));
   ck_assert_ptr_null(strstr(advice->pdata[0], "--sequence-parallel"));
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("rules");
-  tcase_add_checked_fixture(tcase, set_up, NULL);
-  tcase_add_test(tcase, a_large_bubble_is_met_with_numbers);
-  tcase_add_test(tcase, more_micro_batches_do_not_help_against_uneven_stages);
-  tcase_add_test(tcase, what_ranks_wait_longer_than_the_fullest_is_unevenness);
-  tcase_add_test(tcase, no_number_is_said_of_a_bubble_that_is_not_the_order_s);
-  tcase_add_test(tcase, what_would_be_refused_is_not_advised);
-  tcase_add_test(tcase, chunks_are_advised_where_they_make_the_bubble_shorter);
-  tcase_add_test(tcase, fewer_chunks_are_advised_where_there_can_be_fewer);
-  tcase_add_test(tcase, half_of_tp_is_advised_where_the_batch_divides);
-  tcase_add_test(tcase, more_micro_batches_are_not_advised_where_each_waits);
-  tcase_add_test(tcase, experts_whose_groups_cut_domains_are_told_of_segments);
-  tcase_add_test(tcase, graphs_of_the_whole_step_are_not_advised_twice);
-  tcase_add_test(tcase, no_number_is_said_of_what_experts_save);
-  tcase_add_test(tcase, smaller_micro_batches_save_nothing_where_all_are_held);
-  tcase_add_test(tcase, reduced_gradients_leave_with_the_optimizer);
-  tcase_add_test(tcase, what_a_framework_cannot_do_is_not_advised);
-  tcase_add_test(tcase, an_uneven_load_is_not_taken_for_small_products);
-  tcase_add_test(tcase, slow_attention_is_not_taken_for_small_products);
-  tcase_add_test(tcase, the_largest_part_comes_first);
-  tcase_add_test(tcase, exposed_exchange_with_experts_is_named_with_its_reach);
-  tcase_add_test(tcase, launches_are_made_fewer_by_graphs_that_the_model_has);
-  tcase_add_test(tcase, exposed_exchange_of_keys_is_named_with_its_reach);
-  tcase_add_test(tcase, memory_that_does_not_fit_comes_before_all);
-  tcase_add_test(tcase, half_of_each_sequence_is_advised_where_all_is_recomputed);
-  tcase_add_test(tcase, options_already_taken_are_not_advised);
-  return run_case("advice", tcase);
+  tcase_add_checked_fixture(listed_tests(), set_up, NULL);
+  return run_tests();
 }

@@ -12,7 +12,7 @@
 
 static const FixtureTimes times = {.compute_ns = {[ACTION_F] = 1000, [ACTION_B] = 2000}, .send_ns = 100};
 
-START_TEST(times_come_back_to_the_nanosecond) {
+TEST(times_come_back_to_the_nanosecond) {
   /* 52 days less a bit are the most that microseconds with three digits hold exactly in a double. */
   static const gint64 starts_ns[] = {0, 1, 999, 2007, 1234567890123457, 4499999999999990};
   g_auto(Hand) hand = hand_new(1, G_N_ELEMENTS(starts_ns));
@@ -27,9 +27,8 @@ START_TEST(times_come_back_to_the_nanosecond) {
     ck_assert_int_eq(record->micro_batch, i);
   }
 }
-END_TEST
 
-START_TEST(records_say_what_the_ops_were) {
+TEST(records_say_what_the_ops_were) {
   g_auto(Fixture) fixture = fixture_new("interleaved", 2, 2, 4, &times);
   g_autoptr(ChromeTrace) trace = read_back(fixture.trace);
   ck_assert(trace->folded && trace->is_measured);
@@ -50,9 +49,8 @@ START_TEST(records_say_what_the_ops_were) {
   }
   ck_assert_uint_eq(trace->records->len, i);
 }
-END_TEST
 
-START_TEST(a_file_with_other_spaces_reads_the_same) {
+TEST(a_file_with_other_spaces_reads_the_same) {
   g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &times);
   g_autofree char *text = text_of(fixture.trace);
   g_autoptr(GString) spaced = g_string_new(text);
@@ -65,7 +63,6 @@ START_TEST(a_file_with_other_spaces_reads_the_same) {
   ck_assert_uint_eq(trace->records->len, other->records->len);
   ck_assert_mem_eq(trace->records->data, other->records->data, trace->records->len * sizeof(ChromeRecord));
 }
-END_TEST
 
 #define HEADER(more)                                                                                                   \
   "{\"otherData\":{\"producer\":\"stepsim 1\",\"what\":\"measured training step\",\"time_unit\":\"us\",\"folded\":"    \
@@ -74,7 +71,7 @@ END_TEST
 #define SLICE "{\"ph\":\"X\",\"pid\":1,\"tid\":16,\"ts\":0,\"dur\":1,\"name\":\"F\",\"cat\":\"F\""
 #define ARGS ",\"args\":{\"step\":0,\"action\":\"F\",\"stage\":0,\"micro_batch\":0}}"
 
-START_TEST(what_is_no_trace_of_ours_is_refused) {
+TEST(what_is_no_trace_of_ours_is_refused) {
   static const struct {
     const char *text, *words[3];
   } cases[] = {
@@ -121,9 +118,8 @@ START_TEST(what_is_no_trace_of_ours_is_refused) {
   g_autoptr(ChromeTrace) trace = read_text(HEADER(LAYOUT) SLICE ",\"tid\":16.0" ARGS "]}", -1, NULL);
   ck_assert_ptr_nonnull(trace);
 }
-END_TEST
 
-START_TEST(damaged_files_are_refused_or_read) {
+TEST(damaged_files_are_refused_or_read) {
   g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &times);
   g_autofree char *text = text_of(fixture.trace);
   gsize length = strlen(text);
@@ -147,22 +143,14 @@ START_TEST(damaged_files_are_refused_or_read) {
     ck_assert(compare == NULL || json != NULL);
   }
 }
-END_TEST
 
 static void add_reading_tests(TCase *tests) {
-  tcase_add_test(tests, times_come_back_to_the_nanosecond);
-  tcase_add_test(tests, records_say_what_the_ops_were);
-  tcase_add_test(tests, a_file_with_other_spaces_reads_the_same);
-  tcase_add_test(tests, what_is_no_trace_of_ours_is_refused);
-  tcase_add_test(tests, damaged_files_are_refused_or_read);
 }
 
 int main(void) {
   folder = g_dir_make_tmp("stepsim-test-XXXXXX", NULL);
-  TCase *reading = tcase_create("reading");
-  tcase_set_timeout(reading, 60);
-  add_reading_tests(reading);
-  const int failed = run_case("chrome_read", reading);
+  add_reading_tests(listed_tests());
+  const int failed = run_tests();
   g_rmdir(folder);
   g_free(folder);
   return failed;

@@ -76,7 +76,7 @@ static void scale(const Trace *trace, gint64 factor, gint64 divisor) {
   }
 }
 
-START_TEST(a_trace_against_itself_has_no_error) {
+TEST(a_trace_against_itself_has_no_error) {
   g_auto(Fixture) fixture = fixture_new("interleaved", 4, 2, 8, &times);
   g_auto(Both) both = both_new(fixture.trace, fixture.trace);
   assert_errors(both.compare, 0);
@@ -84,9 +84,8 @@ START_TEST(a_trace_against_itself_has_no_error) {
   ck_assert_int_eq(both.compare->n_violations, 0);
   ck_assert_uint_eq(both.compare->pairs->len, fixture.trace->first[4]);
 }
-END_TEST
 
-START_TEST(a_prediction_ten_percent_too_long_is_so_everywhere) {
+TEST(a_prediction_ten_percent_too_long_is_so_everywhere) {
   /* All times are multiples of 100 ns, so 1.1 of each is a whole number. */
   g_auto(Fixture) fixture = fixture_new("1f1b", 4, 1, 6, &times);
   g_auto(Fixture) longer = fixture_new("1f1b", 4, 1, 6, &times);
@@ -94,10 +93,9 @@ START_TEST(a_prediction_ten_percent_too_long_is_so_everywhere) {
   g_auto(Both) both = both_new(longer.trace, fixture.trace);
   assert_errors(both.compare, 0.1);
 }
-END_TEST
 
 /* Whatever the host's first launch takes, it is part of the step. */
-START_TEST(a_step_is_as_long_as_the_metrics_say) {
+TEST(a_step_is_as_long_as_the_metrics_say) {
   static const char *const schedules[] = {"gpipe", "1f1b", "zb-h1", "interleaved"};
   for (guint i = 0; i < 40; i++) {
     g_auto(Fixture) fixture = fixture_new(schedules[i % 4], 1 + (int)i % 5, i % 4 == 3 ? 2 : 1, 2 + (int)i % 7, &times);
@@ -117,9 +115,8 @@ START_TEST(a_step_is_as_long_as_the_metrics_say) {
     ck_assert_ptr_null(strstr(csv, "\n1,"));
   }
 }
-END_TEST
 
-START_TEST(two_ops_that_changed_places_are_one_inversion) {
+TEST(two_ops_that_changed_places_are_one_inversion) {
   /* planned F0 F1 B0, 10 ns each; executed F0 B0 F1 */
   g_auto(Hand) planned = hand_new(1, 2), executed = hand_new(1, 2);
   static const gint64 starts_ns[2][3] = {{0, 10, 20}, {0, 20, 10}};
@@ -134,9 +131,8 @@ START_TEST(two_ops_that_changed_places_are_one_inversion) {
   ck_assert_uint_eq(both.compare->inversions->len, 1);
   ck_assert_str_eq(g_ptr_array_index(both.compare->inversions, 0), "rank 0 compute: 0B0 ran before 0F1");
 }
-END_TEST
 
-START_TEST(one_order_run_as_another_is_counted_in_inversions) {
+TEST(one_order_run_as_another_is_counted_in_inversions) {
   /* p = 2, m = 3. Rank 0: F0 F1 B0 F2 B1 B2 against F0 F1 F2 B0 B1 B2: B0 and F2.
    * Rank 1: F0 B0 F1 B1 F2 B2 against the same: B0 and F1, B0 and F2, B1 and F2. */
   g_auto(Fixture) planned = fixture_new("1f1b", 2, 1, 3, &times);
@@ -146,7 +142,6 @@ START_TEST(one_order_run_as_another_is_counted_in_inversions) {
   ck_assert_str_eq(g_ptr_array_index(both.compare->inversions, 0), "rank 0 compute: 0F2 ran before 0B0");
   ck_assert_int_eq(both.compare->n_violations, 0);
 }
-END_TEST
 
 static Hand sending_hand(gint64 send_start_ns, gint64 send_end_ns, gint64 recv_start_ns, gint64 recv_end_ns) {
   Hand hand = hand_new(2, 1);
@@ -158,7 +153,7 @@ static Hand sending_hand(gint64 send_start_ns, gint64 send_end_ns, gint64 recv_s
   return hand;
 }
 
-START_TEST(a_wait_for_the_other_side_is_no_transfer) {
+TEST(a_wait_for_the_other_side_is_no_transfer) {
   /* The receive is there from 40, the send from 100, both end at 130: the receive waits 60, both move data for 30. */
   g_auto(Hand) hand = sending_hand(100, 130, 40, 130);
   g_auto(Both) both = both_new(hand.trace, hand.trace);
@@ -169,9 +164,8 @@ START_TEST(a_wait_for_the_other_side_is_no_transfer) {
   ck_assert_int_eq(receive->measured_ns, 30);
   ck_assert_int_eq(receive->measured_wait_ns, 60);
 }
-END_TEST
 
-START_TEST(a_buffered_send_waited_for_nobody) {
+TEST(a_buffered_send_waited_for_nobody) {
   /* The send is through before the receive is there; the receive then takes 130 − 125. */
   g_auto(Hand) hand = sending_hand(100, 120, 125, 130);
   g_auto(Both) both = both_new(hand.trace, hand.trace);
@@ -180,9 +174,8 @@ START_TEST(a_buffered_send_waited_for_nobody) {
   ck_assert_int_eq(kind_of(both.compare, "recv")->measured_wait_ns, 0);
   ck_assert_int_eq(both.compare->n_violations, 0);
 }
-END_TEST
 
-START_TEST(what_ran_before_what_it_needs_is_named) {
+TEST(what_ran_before_what_it_needs_is_named) {
   /* Measured, the receive ends at 60, the send begins at 90, and the forward it takes from ends at 100. */
   g_auto(Hand) planned = sending_hand(100, 130, 40, 130), executed = sending_hand(90, 130, 40, 60);
   g_auto(Both) both = both_new(planned.trace, executed.trace);
@@ -192,13 +185,12 @@ START_TEST(what_ran_before_what_it_needs_is_named) {
   ck_assert_str_eq(g_ptr_array_index(both.compare->violations, 1),
                    "rank 1: recv F 1 · mb 0 ended 30 ns before rank 0's send F 0 · mb 0 began");
 }
-END_TEST
 
 static const Group dp_group = {
     .name = "dp", .axes = AXIS_BIT(AXIS_DP), .pp_first = -1, .pp_last = -1, .charge = AXIS_DP};
 static const Layout dp_layout = {.size = {1, 1, 1, 2, 1}, .stride = {1, 1, 1, 1, 2}, .dp_shard = 2, .n_ranks = 2};
 
-START_TEST(a_collective_begins_when_its_last_member_is_there) {
+TEST(a_collective_begins_when_its_last_member_is_there) {
   /* Two members, ready at 0 and 50, done at 80: waits 50 and 0, transfers 30 and 30. A folded prediction of 40. */
   g_auto(Hand) hand = hand_new(1, 1);
   hand_add(&hand, 0, hand_collective(&hand, &dp_group, STREAM_DP, ACTION_REDUCE_GRAD, 8), 0, 0, 40);
@@ -217,9 +209,8 @@ START_TEST(a_collective_begins_when_its_last_member_is_there) {
   /* (40 − 30) ns in a step of one rank */
   assert_near(kind->predicted_in_step_s - kind->measured_in_step_s, 1e-8);
 }
-END_TEST
 
-START_TEST(each_rank_is_compared_with_the_one_that_stands_for_it) {
+TEST(each_rank_is_compared_with_the_one_that_stands_for_it) {
   /* pp 2 · dp 2, dp innermost: ranks 0 and 1 are pipeline rank 0, 2 and 3 pipeline rank 1. */
   static const Layout layout = {.size = {1, 1, 1, 2, 2}, .stride = {1, 1, 1, 1, 2}, .dp_shard = 2, .n_ranks = 4};
   g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 4, &times);
@@ -240,7 +231,6 @@ START_TEST(each_rank_is_compared_with_the_one_that_stands_for_it) {
   ck_assert_int_eq(both.compare->rows[2].measured, 1);
   both_clear(&both);
 }
-END_TEST
 
 static void add_run(Hand *hand, gboolean is_tp, gint64 start_ns, gint64 end_ns) {
   static const Group tp = {.name = "tp", .axes = AXIS_BIT(AXIS_TP), .pp_first = -1, .pp_last = -1, .charge = AXIS_TP};
@@ -249,7 +239,7 @@ static void add_run(Hand *hand, gboolean is_tp, gint64 start_ns, gint64 end_ns) 
   hand_add(hand, 0, op, 0, start_ns, end_ns);
 }
 
-START_TEST(a_whole_op_is_compared_with_its_runs) {
+TEST(a_whole_op_is_compared_with_its_runs) {
   /* Predicted, one F from 100 with kernels inside: qkv 10, all_reduce 4, mlp 20. Measured, the same as three records.
    */
   TimedItem items[] = {{.name = "qkv", .duration_ns = 10, .after = -1},
@@ -276,7 +266,6 @@ START_TEST(a_whole_op_is_compared_with_its_runs) {
   ck_assert(tp->is_inner);
   assert_errors(both.compare, 0);
 }
-END_TEST
 
 static Hand stepping_hand(const gint64 *lengths_ns, int n) {
   Hand hand = hand_new(1, 1);
@@ -292,7 +281,7 @@ static Hand stepping_hand(const gint64 *lengths_ns, int n) {
   return hand;
 }
 
-START_TEST(of_many_steps_the_first_warms_up_and_the_median_counts) {
+TEST(of_many_steps_the_first_warms_up_and_the_median_counts) {
   static const gint64 measured_ns[] = {900, 10, 40, 12, 20}, predicted_ns[] = {15, 20, 20, 20, 20};
   static const struct {
     int n;
@@ -311,9 +300,8 @@ START_TEST(of_many_steps_the_first_warms_up_and_the_median_counts) {
     ck_assert_ptr_nonnull(strstr(steps, cases[i].words));
   }
 }
-END_TEST
 
-START_TEST(a_step_has_four_phases) {
+TEST(a_step_has_four_phases) {
   /*    0  F0  10  F1  20 .. 25  B0  45  F2  55  B1  75  B2  95 .. 100 optimizer 110
    *    warm-up until 25, steady until 55, cool-down until 95, the rest until 110; busy 10·3 + 20·3 + 10 */
   static const struct {
@@ -340,7 +328,6 @@ START_TEST(a_step_has_four_phases) {
     assert_near(found->phase_s[phase] * 1e6, expected_s[phase] * 1e6);
   assert_near(found->busy_s * 1e6, 100e-9 * 1e6);
 }
-END_TEST
 
 static void assert_refused(const Trace *predicted, const Trace *measured, const char *words) {
   g_autoptr(ChromeTrace) a = read_back(predicted);
@@ -352,7 +339,7 @@ static void assert_refused(const Trace *predicted, const Trace *measured, const 
   ck_assert_msg(strstr(error->message, words) != NULL, "%s", error->message);
 }
 
-START_TEST(traces_of_two_programs_are_refused_with_the_first_difference) {
+TEST(traces_of_two_programs_are_refused_with_the_first_difference) {
   g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &times);
   g_auto(Fixture) ranks = fixture_new("1f1b", 4, 1, 2, &times);
   g_auto(Fixture) stages = fixture_new("interleaved", 2, 2, 2, &times);
@@ -369,11 +356,10 @@ START_TEST(traces_of_two_programs_are_refused_with_the_first_difference) {
   simulated.trace->timing = &timing;
   assert_refused(fixture.trace, simulated.trace, "the predicted trace is given first");
 }
-END_TEST
 
 /* --- printing ---------------------------------------------------------------------------------------------------- */
 
-START_TEST(a_picture_has_two_lanes_for_each_rank) {
+TEST(a_picture_has_two_lanes_for_each_rank) {
   /* p = 2, m = 1: rank 0's F 0–1 us, its send from 1 us on; measured twice as long. */
   g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 1, &times);
   g_auto(Fixture) longer = fixture_new("1f1b", 2, 1, 1, &times);
@@ -388,9 +374,8 @@ START_TEST(a_picture_has_two_lanes_for_each_rank) {
   ck_assert_ptr_nonnull(strstr(one, "\n0 1 10"));
   ck_assert_ptr_null(strstr(one, "\n1 "));
 }
-END_TEST
 
-START_TEST(the_report_names_errors_in_percent) {
+TEST(the_report_names_errors_in_percent) {
   g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &times);
   g_auto(Fixture) longer = fixture_new("1f1b", 2, 1, 2, &times);
   scale(longer.trace, 11, 10);
@@ -404,32 +389,14 @@ START_TEST(the_report_names_errors_in_percent) {
   ck_assert_ptr_nonnull(strstr(json, "\"rank\" : 1"));
   ck_assert_ptr_null(strstr(json, "\"rank\" : 0"));
 }
-END_TEST
 
 static void add_comparing_tests(TCase *tests) {
-  tcase_add_test(tests, a_trace_against_itself_has_no_error);
-  tcase_add_test(tests, a_prediction_ten_percent_too_long_is_so_everywhere);
-  tcase_add_test(tests, a_step_is_as_long_as_the_metrics_say);
-  tcase_add_test(tests, two_ops_that_changed_places_are_one_inversion);
-  tcase_add_test(tests, one_order_run_as_another_is_counted_in_inversions);
-  tcase_add_test(tests, a_wait_for_the_other_side_is_no_transfer);
-  tcase_add_test(tests, a_buffered_send_waited_for_nobody);
-  tcase_add_test(tests, what_ran_before_what_it_needs_is_named);
-  tcase_add_test(tests, a_collective_begins_when_its_last_member_is_there);
-  tcase_add_test(tests, each_rank_is_compared_with_the_one_that_stands_for_it);
-  tcase_add_test(tests, a_whole_op_is_compared_with_its_runs);
-  tcase_add_test(tests, of_many_steps_the_first_warms_up_and_the_median_counts);
-  tcase_add_test(tests, a_step_has_four_phases);
-  tcase_add_test(tests, traces_of_two_programs_are_refused_with_the_first_difference);
-  tcase_add_test(tests, a_picture_has_two_lanes_for_each_rank);
-  tcase_add_test(tests, the_report_names_errors_in_percent);
 }
 
 int main(void) {
   folder = g_dir_make_tmp("stepsim-test-XXXXXX", NULL);
-  TCase *comparing = tcase_create("comparing");
-  add_comparing_tests(comparing);
-  const int failed = run_case("compare", comparing);
+  add_comparing_tests(listed_tests());
+  const int failed = run_tests();
   g_rmdir(folder);
   g_free(folder);
   return failed;

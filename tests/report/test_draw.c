@@ -29,7 +29,7 @@ static char *row_of(const char *text, int rank) {
   return g_strndup(start, strchr(start, '|') - start);
 }
 
-START_TEST(a_small_schedule_is_drawn_exactly) {
+TEST(a_small_schedule_is_drawn_exactly) {
   /* 1f1b, p = 2, m = 2, F = 1, B = 2:
    *   rank 0: F0 0–1, F1 1–2, B0 4–6, B1 7–9     rank 1: F0 1–2, B0 2–4, F1 4–5, B1 5–7
    * A unit is two columns, so that F and its number fit; 9 units, ticks every 5 = 10 columns. */
@@ -42,9 +42,8 @@ START_TEST(a_small_schedule_is_drawn_exactly) {
                          "      F forward   B backward   . idle\n"
                          "      numbers: micro-batch, where there is room; -: goes on\n");
 }
-END_TEST
 
-START_TEST(colour_shows_kind_by_background_and_micro_batch_by_number) {
+TEST(colour_shows_kind_by_background_and_micro_batch_by_number) {
   g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &unit_times);
   g_autofree char *text = drawn(fixture.trace, 80, TRUE);
   g_autofree char *plain = stripped(text);
@@ -54,9 +53,8 @@ START_TEST(colour_shows_kind_by_background_and_micro_batch_by_number) {
   ck_assert_int_eq(text_count(text, "\033[48;5;25;"), 4 + 1);
   ck_assert_int_eq(text_count(text, "\033[48;5;28;"), 4 + 1);
 }
-END_TEST
 
-START_TEST(idle_columns_are_the_bubble) {
+TEST(idle_columns_are_the_bubble) {
   /* gpipe and 1f1b idle (p−1)(F+B) = 7·3 = 21 units on every rank of the makespan; 117 units fit 200 columns once, so a
    * unit is one column. */
   static const char *const names[] = {"gpipe", "1f1b"};
@@ -72,7 +70,6 @@ START_TEST(idle_columns_are_the_bubble) {
     }
   }
 }
-END_TEST
 
 /* The rank's rows of all strips, one after the other. */
 static char *joined_row(const char *text, int rank) {
@@ -85,7 +82,7 @@ static char *joined_row(const char *text, int rank) {
   return g_string_free(row, FALSE);
 }
 
-START_TEST(what_is_too_long_goes_on_in_a_strip_below) {
+TEST(what_is_too_long_goes_on_in_a_strip_below) {
   /* 8 ranks of 117 units, a column each: 74 fit 80 columns, so two strips of 59 and 58 show what 200 columns show in
    * one row. A backward cut by the end of a strip goes on as '-' where its number would stand. */
   for (const char *const *name = (const char *const[]){"gpipe", "1f1b", NULL}; *name != NULL; name++) {
@@ -103,9 +100,8 @@ START_TEST(what_is_too_long_goes_on_in_a_strip_below) {
     }
   }
 }
-END_TEST
 
-START_TEST(no_pass_vanishes_while_strips_can_show_it) {
+TEST(no_pass_vanishes_while_strips_can_show_it) {
   /* F = 1.000007 s: no grid with B fits any width. The whole is some 117 times as long as F, so two to four strips give
    * F a column: every forward and backward of a rank has its letter. */
   FixtureTimes odd = unit_times;
@@ -120,18 +116,16 @@ START_TEST(no_pass_vanishes_while_strips_can_show_it) {
     }
   }
 }
-END_TEST
 
-START_TEST(more_rows_than_a_screen_has_are_not_made_more) {
+TEST(more_rows_than_a_screen_has_are_not_made_more) {
   g_auto(Fixture) fixture = fixture_new("1f1b", 40, 1, 40, &unit_times);
   g_autofree char *text = drawn(fixture.trace, 80, FALSE);
   ck_assert_int_eq(text_count(text, "  39 |"), 1);
   ck_assert_ptr_nonnull(
       strstr(text, "letters: what takes most of a column; numbers: micro-batch, where there is room"));
 }
-END_TEST
 
-START_TEST(chunks_differ) {
+TEST(chunks_differ) {
   /* Interleaved, p = 2, v = 2: rank 0 has stages 0 and 2, the second drawn in lower case, and in a shade of its own. */
   g_auto(Fixture) fixture = fixture_new("interleaved", 2, 2, 2, &unit_times);
   g_autofree char *text = drawn(fixture.trace, 120, FALSE);
@@ -143,9 +137,8 @@ START_TEST(chunks_differ) {
   ck_assert_int_eq(text_count(coloured, "\033[48;5;25;"), 4 + 1);
   ck_assert_int_eq(text_count(coloured, "\033[48;5;32;"), 4 + 1);
 }
-END_TEST
 
-START_TEST(no_line_is_wider_than_asked) {
+TEST(no_line_is_wider_than_asked) {
   /* F = 1.000007 s has no grid with B that fits: scaled at every width. */
   FixtureTimes odd = unit_times;
   odd.compute_ns[ACTION_F] = 1000007000;
@@ -162,9 +155,8 @@ START_TEST(no_line_is_wider_than_asked) {
     }
   }
 }
-END_TEST
 
-START_TEST(a_scaled_column_shows_what_takes_most_of_it) {
+TEST(a_scaled_column_shows_what_takes_most_of_it) {
   /* One rank, m = 2: F0 B0 F1 B1 with F = 1 ns, B = 999,999 ns on some 1,000,000 ns each: F is never the most. */
   const FixtureTimes times = {.compute_ns = {[ACTION_F] = 1, [ACTION_B] = 999999}};
   g_auto(Fixture) fixture = fixture_new("1f1b", 1, 1, 2, &times);
@@ -174,18 +166,16 @@ START_TEST(a_scaled_column_shows_what_takes_most_of_it) {
   ck_assert_str_eq(row, "B0------------------B1------------------");
   ck_assert_ptr_nonnull(strstr(text, "letters: what takes most of a column"));
 }
-END_TEST
 
-START_TEST(relative_times_have_an_axis_in_units) {
+TEST(relative_times_have_an_axis_in_units) {
   FixtureTimes times = {.compute_ns = {[ACTION_F] = 720720, [ACTION_B] = 1441440}};
   g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &times);
   g_autoptr(GString) out = g_string_new(NULL);
   draw_schedule(fixture.trace, (TimeUnit){"units", 720720}, 80, FALSE, out);
   ck_assert_ptr_nonnull(strstr(out->str, "      0         5  units\n"));
 }
-END_TEST
 
-START_TEST(hostile_widths_and_empty_traces_are_drawn) {
+TEST(hostile_widths_and_empty_traces_are_drawn) {
   g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &unit_times);
   static const int widths[] = {G_MININT, -1, 0, 1, 5, G_MAXINT};
   for (guint i = 0; i < G_N_ELEMENTS(widths); i++) {
@@ -197,29 +187,14 @@ START_TEST(hostile_widths_and_empty_traces_are_drawn) {
   g_autofree char *empty = drawn(fixture.trace, 80, FALSE);
   ck_assert_str_eq(empty, "nothing ran\n");
 }
-END_TEST
 
-START_TEST(times_near_the_end_of_the_clock_are_drawn) {
+TEST(times_near_the_end_of_the_clock_are_drawn) {
   const FixtureTimes times = {.compute_ns = {[ACTION_F] = G_MAXINT64 / 8, [ACTION_B] = G_MAXINT64 / 8 + 3}};
   g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &times);
   g_autofree char *text = drawn(fixture.trace, 80, FALSE);
   ck_assert_ptr_nonnull(strstr(text, "B1-"));
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("draw");
-  tcase_add_test(tests, a_small_schedule_is_drawn_exactly);
-  tcase_add_test(tests, colour_shows_kind_by_background_and_micro_batch_by_number);
-  tcase_add_test(tests, idle_columns_are_the_bubble);
-  tcase_add_test(tests, what_is_too_long_goes_on_in_a_strip_below);
-  tcase_add_test(tests, no_pass_vanishes_while_strips_can_show_it);
-  tcase_add_test(tests, more_rows_than_a_screen_has_are_not_made_more);
-  tcase_add_test(tests, chunks_differ);
-  tcase_add_test(tests, no_line_is_wider_than_asked);
-  tcase_add_test(tests, a_scaled_column_shows_what_takes_most_of_it);
-  tcase_add_test(tests, relative_times_have_an_axis_in_units);
-  tcase_add_test(tests, hostile_widths_and_empty_traces_are_drawn);
-  tcase_add_test(tests, times_near_the_end_of_the_clock_are_drawn);
-  return run_case("draw", tests);
+  return run_tests();
 }

@@ -36,7 +36,7 @@ static void assert_moment(const GArray *moments, guint i, gint64 time_ns, gboole
   ck_assert_double_eq_tol(moment->used[SCALE_UP], nic / 2, 1e-12);
 }
 
-START_TEST(moments_say_what_runs_and_what_moves) {
+TEST(moments_say_what_runs_and_what_moves) {
   g_auto(Hand) hand = reduce_beside_kernel();
   g_autoptr(Trace) trace = run_rendezvous(&hand);
   g_autoptr(Metrics) metrics = metrics_new(trace);
@@ -48,9 +48,8 @@ START_TEST(moments_say_what_runs_and_what_moves) {
   assert_moment(moments, 3, 110, TRUE, 0);
   assert_moment(moments, 4, 200, FALSE, 0);
 }
-END_TEST
 
-START_TEST(the_bounding_link_is_the_one_in_use_while_nothing_runs) {
+TEST(the_bounding_link_is_the_one_in_use_while_nothing_runs) {
   g_auto(Hand) hand = reduce_beside_kernel();
   g_autoptr(Trace) trace = run_rendezvous(&hand);
   g_autoptr(Metrics) metrics = metrics_new(trace);
@@ -61,10 +60,9 @@ START_TEST(the_bounding_link_is_the_one_in_use_while_nothing_runs) {
   ck_assert_double_eq_tol(bounding.busy_s, 10e-9, 1e-18);
   ck_assert_double_eq_tol(bounding.idle_s, 10e-9, 1e-18);
 }
-END_TEST
 
 /* As in test_contention: 100 and 300 of bytes share the NIC until 210, each at half its pace, 1 together. */
-START_TEST(slowed_transfers_take_less_of_a_link_for_longer) {
+TEST(slowed_transfers_take_less_of_a_link_for_longer) {
   g_auto(Hand) hand = hand_two_sends(110, 310);
   hand_load(&hand, 0, 0, NIC, 1000, 10);
   hand_load(&hand, 0, 1, NIC, 1000, 10);
@@ -82,9 +80,8 @@ START_TEST(slowed_transfers_take_less_of_a_link_for_longer) {
   }
   ck_assert_double_eq_tol(sum_ns, 400, 1);
 }
-END_TEST
 
-START_TEST(without_loads_nothing_is_known) {
+TEST(without_loads_nothing_is_known) {
   g_auto(Hand) hand = reduce_beside_kernel();
   g_autoptr(Trace) trace = run_rendezvous(&hand);
   hand.timing.loads = NULL;
@@ -92,9 +89,8 @@ START_TEST(without_loads_nothing_is_known) {
   ck_assert_ptr_null(link_timeline_of(trace, metrics, 0));
   ck_assert_int_eq(bounding_link_of(trace, metrics).way, -1);
 }
-END_TEST
 
-START_TEST(the_picture_has_a_lane_for_kernels_and_each_way_in_use) {
+TEST(the_picture_has_a_lane_for_kernels_and_each_way_in_use) {
   g_auto(Hand) hand = reduce_beside_kernel();
   g_autoptr(Trace) trace = run_rendezvous(&hand);
   g_autoptr(Metrics) metrics = metrics_new(trace);
@@ -115,13 +111,12 @@ START_TEST(the_picture_has_a_lane_for_kernels_and_each_way_in_use) {
   ck_assert_double_eq_tol(sums[1], 50, 0.01);
   ck_assert_double_eq_tol(sums[2], 100, 0.01);
 }
-END_TEST
 
 static gboolean is_near(double a, double b) {
   return fabs(a - b) <= 1e-8 + 1e-6 * fabs(b);
 }
 
-START_TEST(the_same_link_bounds_folded_and_unfolded_steps) {
+TEST(the_same_link_bounds_folded_and_unfolded_steps) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   int n_bound = 0;
@@ -143,10 +138,9 @@ START_TEST(the_same_link_bounds_folded_and_unfolded_steps) {
   ck_assert_int_gt(n_bound, 30);
   free_case_clusters(clusters);
 }
-END_TEST
 
 /* One GPU has no other to wait for: what it waits for are its copies. */
-START_TEST(a_rank_that_waits_for_copies_is_bound_by_host_memory) {
+TEST(a_rank_that_waits_for_copies_is_bound_by_host_memory) {
   g_autoptr(Plan) plan = plan_new();
   plan->global_batch = 4;
   plan->offload.activations = TIER_HOST;
@@ -160,7 +154,6 @@ START_TEST(a_rank_that_waits_for_copies_is_bound_by_host_memory) {
   ck_assert_double_eq_tol(bounding.wait_s, prediction->metrics->mean_s[BREAKDOWN_OFFLOAD], 1e-12);
   ck_assert_double_le(bounding.busy_s, bounding.wait_s);
 }
-END_TEST
 
 static double most_used(const Prediction *prediction, double *asked) {
   LinkUse uses[TIMING_MAX_WAYS];
@@ -181,7 +174,7 @@ static double most_used(const Prediction *prediction, double *asked) {
 
 /* Plans with much communication beside collectives of tp: ZeRO-3 and short sequences. Without contention transfers may
  * ask for more than there is, which no link is said to give. */
-START_TEST(no_link_is_used_more_than_whole) {
+TEST(no_link_is_used_more_than_whole) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   int n_full = 0, n_overfull = 0;
@@ -210,7 +203,6 @@ START_TEST(no_link_is_used_more_than_whole) {
   ck_assert_int_gt(n_overfull, 0);
   free_case_clusters(clusters);
 }
-END_TEST
 
 /* Of the scale-up links by megatron-1.7b's ranks, the most of any. Takes the plan over. */
 static double most_of_links(Plan *taken) {
@@ -225,7 +217,7 @@ static double most_of_links(Plan *taken) {
 }
 
 /* Gathers of ZeRO-3 run beside collectives of tp and slow them: those are under way for longer than what they take. */
-START_TEST(no_link_is_in_use_for_longer_than_the_step) {
+TEST(no_link_is_in_use_for_longer_than_the_step) {
   Plan *plan = plan_new();
   plan->tp = plan->cp = 2;
   plan->cp_comm = CP_ALL_GATHER;
@@ -236,10 +228,9 @@ START_TEST(no_link_is_in_use_for_longer_than_the_step) {
   ck_assert_double_gt(most, 0.8);
   ck_assert_double_le(most, 1);
 }
-END_TEST
 
 /* The same bytes in a step that takes more than twice as long. */
-START_TEST(waiting_for_a_straggler_uses_no_link) {
+TEST(waiting_for_a_straggler_uses_no_link) {
   double most[2];
   for (int i = 0; i < 2; i++) {
     const SlowRank rank = {.rank = 1, .factor = i == 0 ? 1 : 10};
@@ -254,12 +245,11 @@ START_TEST(waiting_for_a_straggler_uses_no_link) {
   ck_assert_double_gt(most[0], 0.2);
   ck_assert_double_lt(most[1], most[0] / 2);
 }
-END_TEST
 
 /* Of reduce_beside_kernel()'s 200 ns the first kernel is made the step before's, the last two layers with a collective
  * of tp of 4 in each and one of cp of 3. tp is under way for 5 + 6, which is longer than it takes alone. So the NICs
  * are in use for 100, the scale-up links for 50 + 8. */
-START_TEST(links_are_used_by_what_the_last_step_moves) {
+TEST(links_are_used_by_what_the_last_step_moves) {
   g_auto(Hand) hand = reduce_beside_kernel();
   g_autoptr(Trace) trace = run_rendezvous(&hand);
   Program *program = hand.program;
@@ -283,7 +273,6 @@ START_TEST(links_are_used_by_what_the_last_step_moves) {
   ck_assert(!link_use_of(trace, &metrics, NULL, uses));
   hand.timing.lists[PIECE_LAYER][PHASE_F] = (TimedList){0};
 }
-END_TEST
 
 static BoundingLink bounding_with(Case *drawn, int n_micro_batches) {
   drawn->plan->global_batch = n_micro_batches;
@@ -294,7 +283,7 @@ static BoundingLink bounding_with(Case *drawn, int n_micro_batches) {
 /* tp alone, so that every micro-batch is like the one before. Some 2.5 million kernels are summed up op by op, a tenth
  * of them one by one: what tp leaves exposed is as long for each micro-batch, and on the same links for no shorter, as
  * latency counts too when ops are summed up. */
-START_TEST(very_many_kernels_are_summed_up_op_by_op) {
+TEST(very_many_kernels_are_summed_up_op_by_op) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   Case drawn = {.model = llama, .cluster = clusters[1], .plan = plan_new()};
@@ -310,21 +299,7 @@ START_TEST(very_many_kernels_are_summed_up_op_by_op) {
   case_clear(&drawn);
   free_case_clusters(clusters);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("link_timeline");
-  tcase_add_test(tcase, moments_say_what_runs_and_what_moves);
-  tcase_add_test(tcase, the_bounding_link_is_the_one_in_use_while_nothing_runs);
-  tcase_add_test(tcase, slowed_transfers_take_less_of_a_link_for_longer);
-  tcase_add_test(tcase, without_loads_nothing_is_known);
-  tcase_add_test(tcase, the_picture_has_a_lane_for_kernels_and_each_way_in_use);
-  tcase_add_test(tcase, the_same_link_bounds_folded_and_unfolded_steps);
-  tcase_add_test(tcase, a_rank_that_waits_for_copies_is_bound_by_host_memory);
-  tcase_add_test(tcase, no_link_is_used_more_than_whole);
-  tcase_add_test(tcase, no_link_is_in_use_for_longer_than_the_step);
-  tcase_add_test(tcase, waiting_for_a_straggler_uses_no_link);
-  tcase_add_test(tcase, links_are_used_by_what_the_last_step_moves);
-  tcase_add_test(tcase, very_many_kernels_are_summed_up_op_by_op);
-  return run_case("link_timeline", tcase);
+  return run_tests();
 }

@@ -35,7 +35,7 @@ static void note(gint64 time_ns, const MemorySample *sample, gpointer data) {
   history->bytes[history->n++] = sample->bytes[MEMORY_ACTIVATIONS];
 }
 
-START_TEST(a_rank_starts_with_what_is_resident) {
+TEST(a_rank_starts_with_what_is_resident) {
   g_auto(Hand) hand = hand_new(1, 1);
   hand.program->ranks[0].resident[MEMORY_WEIGHTS] = 100;
   hand.program->ranks[0].resident[MEMORY_OPTIMIZER] = 400;
@@ -44,9 +44,8 @@ START_TEST(a_rank_starts_with_what_is_resident) {
   ck_assert_double_eq(profile->at_peak.bytes[MEMORY_WEIGHTS], 100);
   ck_assert_double_eq(profile->at_peak.bytes[MEMORY_OPTIMIZER], 400);
 }
-END_TEST
 
-START_TEST(memory_is_held_at_the_start_and_dropped_at_the_end) {
+TEST(memory_is_held_at_the_start_and_dropped_at_the_end) {
   /* compute   [0, 10) holds 5 for good    [10, 20) holds 3 and drops 8 at 20
    * dp        [4, 15) holds 2, drops 2
    * history   0: 5   4: 7   10: 10   15: 8   20: 0 */
@@ -66,10 +65,9 @@ START_TEST(memory_is_held_at_the_start_and_dropped_at_the_end) {
   g_autoptr(MemoryProfile) profile = memory_profile_new(hand.trace);
   ck_assert_double_eq(profile->peak_bytes, 10);
 }
-END_TEST
 
 /* A measured clock steps back by 2 from one op of a stream to the next: what this one holds it holds from then on. */
-START_TEST(time_never_goes_back) {
+TEST(time_never_goes_back) {
   g_auto(Hand) hand = hand_new(1, 1);
   add(&hand, 0, STREAM_COMPUTE, 5, 5, 5, 5);
   add(&hand, 0, STREAM_COMPUTE, 3, 3, 3, 20);
@@ -81,9 +79,8 @@ START_TEST(time_never_goes_back) {
   ck_assert_int_eq(history.time_ns[history.n - 1], 20);
   ck_assert_double_eq(history.bytes[history.n - 1], 0);
 }
-END_TEST
 
-START_TEST(at_equal_times_drops_come_first) {
+TEST(at_equal_times_drops_come_first) {
   /* The dp op drops 6 at 10, just when the next compute op holds 6: never 12 at once. A compute op of no length holds
    * and drops 6 at 30: it drops first, too. */
   g_auto(Hand) hand = hand_new(1, 1);
@@ -93,9 +90,8 @@ START_TEST(at_equal_times_drops_come_first) {
   g_autoptr(MemoryProfile) profile = memory_profile_new(hand_finish(&hand));
   ck_assert_double_eq(profile->peak_bytes, 6);
 }
-END_TEST
 
-START_TEST(the_peak_is_the_total_and_the_first_of_equals) {
+TEST(the_peak_is_the_total_and_the_first_of_equals) {
   /* Buffers 4 at 0–5, then activations 4 at 10–15: both total 4; the first is reported. */
   g_auto(Hand) hand = hand_new(1, 1);
   Op buffers = op_new(OP_COMPUTE, STREAM_COMPUTE, ACTION_F, 0, 0);
@@ -108,9 +104,8 @@ START_TEST(the_peak_is_the_total_and_the_first_of_equals) {
   ck_assert_double_eq(profile->at_peak.bytes[MEMORY_BUFFERS], 4);
   ck_assert_double_eq(profile->at_peak.bytes[MEMORY_ACTIVATIONS], 0);
 }
-END_TEST
 
-START_TEST(the_worst_rank_is_the_first_with_the_highest_peak) {
+TEST(the_worst_rank_is_the_first_with_the_highest_peak) {
   g_auto(Hand) hand = hand_new(3, 1);
   add(&hand, 0, STREAM_COMPUTE, 5, 5, 0, 1);
   add(&hand, 1, STREAM_COMPUTE, 9, 9, 0, 1);
@@ -120,16 +115,14 @@ START_TEST(the_worst_rank_is_the_first_with_the_highest_peak) {
   ck_assert_double_eq(profile->rank_peak[0], 5);
   ck_assert_double_eq(profile->rank_peak[2], 9);
 }
-END_TEST
 
-START_TEST(an_op_that_never_ran_changes_nothing) {
+TEST(an_op_that_never_ran_changes_nothing) {
   g_auto(Hand) hand = hand_new(1, 1);
   add(&hand, 0, STREAM_COMPUTE, 5, 0, 0, 10);
   add(&hand, 0, STREAM_COMPUTE, 7, 7, -1, -1);
   g_autoptr(MemoryProfile) profile = memory_profile_new(hand_finish(&hand));
   ck_assert_double_eq(profile->peak_bytes, 5);
 }
-END_TEST
 
 typedef struct {
   const Trace *trace;
@@ -157,7 +150,7 @@ static void check_order(gint64 time_ns, const MemorySample *sample, gpointer dat
   check->peak_bytes = fmax(check->peak_bytes, sample->bytes[MEMORY_ACTIVATIONS]);
 }
 
-START_TEST(the_merge_agrees_with_looking_at_every_record) {
+TEST(the_merge_agrees_with_looking_at_every_record) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(7);
   for (int round = 0; round < 500; round++) {
     g_auto(Hand) hand = hand_new(1, 1);
@@ -180,10 +173,9 @@ START_TEST(the_merge_agrees_with_looking_at_every_record) {
     ck_assert_double_eq(profile->peak_bytes, expected);
   }
 }
-END_TEST
 
 /* 5 GB held from 0 to 10 ns on top of 2 GB reserved, of 8 GB: lines of time and GB. */
-START_TEST(a_picture_of_memory_counts_what_is_reserved) {
+TEST(a_picture_of_memory_counts_what_is_reserved) {
   g_auto(Hand) hand = hand_new(1, 1);
   add(&hand, 0, STREAM_COMPUTE, 5e9, 5e9, 0, 10);
   const MemoryTimelineLook look = {"m", "GB", 1e-9, 8e9, 2e9};
@@ -192,18 +184,7 @@ START_TEST(a_picture_of_memory_counts_what_is_reserved) {
   ck_assert_msg(g_str_has_prefix(picture->data->str, "# time held\n0 2\n0 2\n0 7\n"), "%s", picture->data->str);
   ck_assert_msg(strstr(picture->data->str, "10 2\n") != NULL, "%s", picture->data->str);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("profile");
-  tcase_add_test(tcase, a_rank_starts_with_what_is_resident);
-  tcase_add_test(tcase, memory_is_held_at_the_start_and_dropped_at_the_end);
-  tcase_add_test(tcase, time_never_goes_back);
-  tcase_add_test(tcase, at_equal_times_drops_come_first);
-  tcase_add_test(tcase, the_peak_is_the_total_and_the_first_of_equals);
-  tcase_add_test(tcase, the_worst_rank_is_the_first_with_the_highest_peak);
-  tcase_add_test(tcase, an_op_that_never_ran_changes_nothing);
-  tcase_add_test(tcase, the_merge_agrees_with_looking_at_every_record);
-  tcase_add_test(tcase, a_picture_of_memory_counts_what_is_reserved);
-  return run_case("memory_profile", tcase);
+  return run_tests();
 }

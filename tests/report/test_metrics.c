@@ -3,7 +3,7 @@
 #include "metrics_fixture.h"
 #include "run_suite.h"
 
-START_TEST(a_wait_for_a_stage_is_bubble_until_the_sender_is_ready_then_pp) {
+TEST(a_wait_for_a_stage_is_bubble_until_the_sender_is_ready_then_pp) {
   /* rank 0   F 0–10, send 10–14
    * rank 1   receive there from 0, F 14–24
    * Rank 1 waits 10 for the work and 4 for the wire. Rank 0's last communication ends at 14, then nothing but bubble.
@@ -23,9 +23,8 @@ START_TEST(a_wait_for_a_stage_is_bubble_until_the_sender_is_ready_then_pp) {
   ck_assert_int_eq(metrics->ranks[1].exposed_ns[AXIS_PP], 4);
   ck_assert_int_eq(metrics->ranks[1].hidden_ns[AXIS_PP], 0);
 }
-END_TEST
 
-START_TEST(a_sender_ready_before_the_gap_makes_all_of_it_pp) {
+TEST(a_sender_ready_before_the_gap_makes_all_of_it_pp) {
   /* rank 1 computes 0–12 while the sender is ready at 10; the wire takes until 15. Only 12–15 is exposed; 10–12 ran
    * beside kernels. */
   g_auto(Hand) hand = hand_new(2, 2);
@@ -39,9 +38,8 @@ START_TEST(a_sender_ready_before_the_gap_makes_all_of_it_pp) {
   ck_assert_int_eq(metrics->ranks[1].hidden_ns[AXIS_PP], 2);
   ck_assert_int_eq(metrics->ranks[0].hidden_ns[AXIS_PP], 0); /* counted where it arrives */
 }
-END_TEST
 
-START_TEST(gradient_collectives_cost_dp_only_where_nothing_runs) {
+TEST(gradient_collectives_cost_dp_only_where_nothing_runs) {
   /* compute  B 0–10, B 10–20, optimizer 32–37
    * dp       reduce 10–18, reduce 20–32 */
   g_auto(Hand) hand = hand_new(1, 2);
@@ -56,9 +54,8 @@ START_TEST(gradient_collectives_cost_dp_only_where_nothing_runs) {
   ck_assert_int_eq(metrics->ranks[0].hidden_ns[AXIS_DP], 8);
   ck_assert_int_eq(metrics->ranks[0].exposed_ns[AXIS_DP], 12);
 }
-END_TEST
 
-START_TEST(a_norm_over_stages_is_explained_back_through_the_reduction_before_it) {
+TEST(a_norm_over_stages_is_explained_back_through_the_reduction_before_it) {
   /* rank 0   B 0–10, reduce 10–16, norm there 16–22, optimizer 22–25
    * rank 1   B 0–12, reduce 12–20, norm there 20–22, optimizer 22–25
    * Rank 0: 6 for its own reduction, 4 until rank 1 came, 2 for the norm itself. Rank 1: 8 and 2. */
@@ -82,18 +79,16 @@ START_TEST(a_norm_over_stages_is_explained_back_through_the_reduction_before_it)
       (RankBreakdown){
           .ns[BREAKDOWN_COMPUTE] = 12, .ns[BREAKDOWN_DP] = 8, .ns[BREAKDOWN_OTHER] = 2, .ns[BREAKDOWN_OPTIMIZER] = 3});
 }
-END_TEST
 
-START_TEST(a_late_launch_is_host) {
+TEST(a_late_launch_is_host) {
   g_auto(Hand) hand = hand_new(1, 2);
   hand_add(&hand, 0, forward(&hand, 0, 0), 2, 2, 10);
   hand_add(&hand, 0, forward(&hand, 0, 1), 13, 13, 20);
   g_autoptr(Metrics) metrics = metrics_new(hand_finish(&hand));
   check_ns(metrics, 0, (RankBreakdown){.ns[BREAKDOWN_COMPUTE] = 15, .ns[BREAKDOWN_HOST] = 5});
 }
-END_TEST
 
-START_TEST(a_host_sync_is_host_and_what_it_waited_for_keeps_its_own_name) {
+TEST(a_host_sync_is_host_and_what_it_waited_for_keeps_its_own_name) {
   /* optimizer 0–10, gather 10–15, sync 15–17 (waits for the gather), the next F is issued at 18: dp 5, host 3. */
   g_auto(Hand) hand = hand_new(1, 1);
   gint32 step = hand_add(&hand, 0, optimizer(&hand, 0), 0, 0, 10);
@@ -108,9 +103,8 @@ START_TEST(a_host_sync_is_host_and_what_it_waited_for_keeps_its_own_name) {
       (RankBreakdown){
           .ns[BREAKDOWN_COMPUTE] = 10, .ns[BREAKDOWN_OPTIMIZER] = 10, .ns[BREAKDOWN_DP] = 5, .ns[BREAKDOWN_HOST] = 3});
 }
-END_TEST
 
-START_TEST(the_tail_is_the_last_communication_then_bubble) {
+TEST(the_tail_is_the_last_communication_then_bubble) {
   /* rank 0: optimizer 0–10, gather 10–14; rank 1: optimizer 0–30. */
   g_auto(Hand) hand = hand_new(2, 1);
   gint32 step = hand_add(&hand, 0, optimizer(&hand, 0), 0, 0, 10);
@@ -121,9 +115,8 @@ START_TEST(the_tail_is_the_last_communication_then_bubble) {
            (RankBreakdown){.ns[BREAKDOWN_OPTIMIZER] = 10, .ns[BREAKDOWN_DP] = 4, .ns[BREAKDOWN_BUBBLE] = 16});
   check_ns(metrics, 1, (RankBreakdown){.ns[BREAKDOWN_OPTIMIZER] = 30});
 }
-END_TEST
 
-START_TEST(of_several_steps_the_last_is_measured_from_the_end_of_the_one_before) {
+TEST(of_several_steps_the_last_is_measured_from_the_end_of_the_one_before) {
   /* rank 0   step 0: F 0–10     step 1: F 15–35
    * rank 1   step 0: F 0–20     step 1: F 22–30
    * Step 0 ends at 20, step 1 at 35: the window is 20–35. Rank 0 runs all of it (5 of its 20 lie before); rank 1 waits
@@ -145,7 +138,6 @@ START_TEST(of_several_steps_the_last_is_measured_from_the_end_of_the_one_before)
   ck_assert_int_eq(metrics->span_ns, 20); /* of the last step, uncut: 15–35 */
   ck_assert_int_eq(metrics->span_bubble_ns, 0);
 }
-END_TEST
 
 /* A random program on `n` ranks; records keep nothing but each stream's order, as a measured trace with bad clocks may.
  */
@@ -183,7 +175,7 @@ static void fill_at_random(Hand *hand, int n, GRand *rand) {
   }
 }
 
-START_TEST(charges_sum_to_the_step_on_every_rank_of_any_trace) {
+TEST(charges_sum_to_the_step_on_every_rank_of_any_trace) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(20240117);
   for (int round = 0; round < 2000; round++) {
     int n = g_rand_int_range(rand, 1, 5);
@@ -203,9 +195,8 @@ START_TEST(charges_sum_to_the_step_on_every_rank_of_any_trace) {
     }
   }
 }
-END_TEST
 
-START_TEST(an_empty_trace_gives_zeros) {
+TEST(an_empty_trace_gives_zeros) {
   g_auto(Hand) hand = hand_new(2, 1);
   g_autoptr(Metrics) metrics = metrics_new(hand_finish(&hand));
   ck_assert_int_eq(metrics->step_ns, 0);
@@ -214,19 +205,7 @@ START_TEST(an_empty_trace_gives_zeros) {
   metrics_in_flight(hand.trace, peak);
   ck_assert(peak[0] == 0 && peak[1] == 0);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("attribution");
-  tcase_add_test(tcase, a_wait_for_a_stage_is_bubble_until_the_sender_is_ready_then_pp);
-  tcase_add_test(tcase, a_sender_ready_before_the_gap_makes_all_of_it_pp);
-  tcase_add_test(tcase, gradient_collectives_cost_dp_only_where_nothing_runs);
-  tcase_add_test(tcase, a_norm_over_stages_is_explained_back_through_the_reduction_before_it);
-  tcase_add_test(tcase, a_late_launch_is_host);
-  tcase_add_test(tcase, a_host_sync_is_host_and_what_it_waited_for_keeps_its_own_name);
-  tcase_add_test(tcase, the_tail_is_the_last_communication_then_bubble);
-  tcase_add_test(tcase, of_several_steps_the_last_is_measured_from_the_end_of_the_one_before);
-  tcase_add_test(tcase, charges_sum_to_the_step_on_every_rank_of_any_trace);
-  tcase_add_test(tcase, an_empty_trace_gives_zeros);
-  return run_case("metrics", tcase);
+  return run_tests();
 }

@@ -29,7 +29,7 @@ static OpTime *times_of_works(const Timing *timing, const Program *program) {
 static const Work two_layers = {
     .phase = PHASE_B, .n_layers = 2, .piece = -1, .first_item = -1, .last_item = -1, .stage = -1};
 
-START_TEST(whole_pieces_are_split_by_what_they_do_inside) {
+TEST(whole_pieces_are_split_by_what_they_do_inside) {
   /* Two layers, host ahead: each 16 of kernels, 5 recomputed, 4 waiting for tp: 50 in all. */
   g_auto(Hand) hand = hand_new(1, 1);
   TimedItem items[4];
@@ -47,7 +47,6 @@ START_TEST(whole_pieces_are_split_by_what_they_do_inside) {
            (RankBreakdown){.ns[BREAKDOWN_COMPUTE] = 32, .ns[BREAKDOWN_RECOMPUTE] = 10, .ns[BREAKDOWN_TP] = 8});
   ck_assert_int_eq(metrics->ranks[0].exposed_ns[AXIS_TP], 8);
 }
-END_TEST
 
 /* The runs of a layer as pass `expand` cuts them: [kernel 0], collective, [kernel 2], [kernel 3]. */
 static void add_expanded_layer(Hand *hand, const gint64 issue[4], const gint64 start[4], const gint64 end[4]) {
@@ -68,7 +67,7 @@ static void add_expanded_layer(Hand *hand, const gint64 issue[4], const gint64 s
   }
 }
 
-START_TEST(expanded_runs_are_charged_as_the_whole_piece_is) {
+TEST(expanded_runs_are_charged_as_the_whole_piece_is) {
   /* Launches of 7 from t = 0: issued at 7, 14, 21, 28. Kernel 7–17, collective 17–21, kernel 21–27, recompute 28–33.
    * Idle: 0–7 launch, 17–21 tp, 27–28 launch. The expanded ops carry their own launch: begun at 0, 7, 14, 21. */
   g_auto(Hand) whole = hand_new(1, 1), runs = hand_new(1, 1);
@@ -107,7 +106,6 @@ START_TEST(expanded_runs_are_charged_as_the_whole_piece_is) {
   check_ns(measured, 0,
            (RankBreakdown){.ns[BREAKDOWN_COMPUTE] = 23, .ns[BREAKDOWN_RECOMPUTE] = 6, .ns[BREAKDOWN_TP] = 4});
 }
-END_TEST
 
 /* Kernels of rank 0's first op that run beside a transfer in [move_start, move_end), the op known from from_ns on. */
 static gint64 hidden_beside(const Trace *trace, gint64 from_ns, gint64 kernels_ns, gboolean host_is_ahead,
@@ -122,7 +120,7 @@ static gint64 hidden_beside(const Trace *trace, gint64 from_ns, gint64 kernels_n
 }
 
 /* A head of 30, then two layers: kernels 0–40, 44–55, 55–65, 69–80. From 42 on, where a step begins, 32 of them. */
-START_TEST(a_transfer_is_hidden_by_the_kernels_of_the_part_of_an_op_that_it_meets) {
+TEST(a_transfer_is_hidden_by_the_kernels_of_the_part_of_an_op_that_it_meets) {
   g_auto(Hand) hand = hand_new(1, 1);
   TimedItem items[4], head = {.duration_ns = 30, .after = -1};
   Timing timing = {0};
@@ -141,10 +139,9 @@ START_TEST(a_transfer_is_hidden_by_the_kernels_of_the_part_of_an_op_that_it_meet
   ck_assert_int_eq(hidden_beside(hand.trace, 42, 32, TRUE, 30, 60), 11 + 5);
   ck_assert_int_eq(hidden_beside(hand.trace, 42, 32, TRUE, 46, 90), 9 + 10 + 11);
 }
-END_TEST
 
 /* The launches of 7 above: kernels 7–17, 21–27 and 28–33. */
-START_TEST(a_transfer_beside_an_op_that_waits_for_launches_is_hidden_by_its_kernels) {
+TEST(a_transfer_beside_an_op_that_waits_for_launches_is_hidden_by_its_kernels) {
   g_auto(Hand) hand = hand_new(1, 1);
   TimedItem items[4];
   Timing timing = {0};
@@ -159,9 +156,8 @@ START_TEST(a_transfer_beside_an_op_that_waits_for_launches_is_hidden_by_its_kern
   ck_assert_int_eq(hidden_beside(hand.trace, 0, 21, FALSE, 5, 19), 10);
   ck_assert_int_eq(hidden_beside(hand.trace, 0, 21, FALSE, 15, 30), 2 + 6 + 2);
 }
-END_TEST
 
-START_TEST(an_action_cut_into_several_ops_holds_one_micro_batch) {
+TEST(an_action_cut_into_several_ops_holds_one_micro_batch) {
   /* F0 F0' B0 F1 F1' B0' …: F1 comes before the last part of B0, so two are held; with W apart, W gives back. */
   g_auto(Hand) hand = hand_new(1, 3);
   Op ops[] = {forward(&hand, 0, 0),
@@ -180,14 +176,7 @@ START_TEST(an_action_cut_into_several_ops_holds_one_micro_batch) {
   metrics_in_flight(hand.trace, &peak);
   ck_assert_int_eq(peak, 2);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("pieces");
-  tcase_add_test(tcase, whole_pieces_are_split_by_what_they_do_inside);
-  tcase_add_test(tcase, expanded_runs_are_charged_as_the_whole_piece_is);
-  tcase_add_test(tcase, a_transfer_is_hidden_by_the_kernels_of_the_part_of_an_op_that_it_meets);
-  tcase_add_test(tcase, a_transfer_beside_an_op_that_waits_for_launches_is_hidden_by_its_kernels);
-  tcase_add_test(tcase, an_action_cut_into_several_ops_holds_one_micro_batch);
-  return run_case("metrics_pieces", tcase);
+  return run_tests();
 }

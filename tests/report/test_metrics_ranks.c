@@ -14,7 +14,7 @@ static Layout two_by_two(void) {
 
 /* By its own clock a receive ended at 40; by the sender's, which is ahead, the send began at 50. Whatever the clocks
  * say, a transfer was ready between its start and its end. */
-START_TEST(a_partner_of_another_clock_is_there_by_the_end) {
+TEST(a_partner_of_another_clock_is_there_by_the_end) {
   g_auto(Hand) hand = hand_new(2, 1);
   hand_add(&hand, 0, hand_send(&hand, 0, 1, 0, TRUE), 0, 50, 60);
   hand_add(&hand, 1, hand_send(&hand, 0, 1, 0, FALSE), 0, 10, 40);
@@ -26,9 +26,8 @@ START_TEST(a_partner_of_another_clock_is_there_by_the_end) {
   ck_assert_int_eq(ready_ns[1], 40);
   arrivals_free(arrivals);
 }
-END_TEST
 
-START_TEST(unfolded_ranks_meet_their_own_partners) {
+TEST(unfolded_ranks_meet_their_own_partners) {
   /* Pipelines 0 → 2 and 1 → 3; the second is slower. Then rank 2 and 3 reduce: 2 is there at 16, 3 at 25, end 30.
    * rank 0   F 0–5,  send 5–8        rank 2   receive 0–8,  F 8–16,  reduce 16–30, optimizer 30–31
    * rank 1   F 0–9,  send 9–12       rank 3   receive 0–12, F 12–25, reduce 25–30, optimizer 30–31 */
@@ -63,9 +62,8 @@ START_TEST(unfolded_ranks_meet_their_own_partners) {
                            .ns[BREAKDOWN_DP] = 5,
                            .ns[BREAKDOWN_OPTIMIZER] = 1});
 }
-END_TEST
 
-START_TEST(a_group_over_stages_waits_for_its_last_member_wherever_that_is) {
+TEST(a_group_over_stages_waits_for_its_last_member_wherever_that_is) {
   /* All four ranks of dp 2 × pp 2 in one group: there at 10, 12, 14 and 20, done at 22. */
   g_auto(Hand) hand = hand_new(2, 1);
   Group everyone = world_group;
@@ -95,9 +93,8 @@ START_TEST(a_group_over_stages_waits_for_its_last_member_wherever_that_is) {
                              .ns[BREAKDOWN_OTHER] = 2,
                              .ns[BREAKDOWN_OPTIMIZER] = 3});
 }
-END_TEST
 
-START_TEST(a_straggler_keeps_the_others_reduction_from_counting_as_hidden) {
+TEST(a_straggler_keeps_the_others_reduction_from_counting_as_hidden) {
   /* Rank 2's reduction is there at 10 while it computes until 20; rank 3 comes at 14; data moves 14–18: 4 hidden. */
   g_auto(Hand) hand = hand_new(2, 1);
   hand_add(&hand, 0, forward(&hand, 0, 0), 0, 0, 0);
@@ -116,9 +113,8 @@ START_TEST(a_straggler_keeps_the_others_reduction_from_counting_as_hidden) {
   ck_assert_int_eq(metrics->ranks[2].hidden_ns[AXIS_DP], 4);
   ck_assert_int_eq(metrics->ranks[3].hidden_ns[AXIS_DP], 4);
 }
-END_TEST
 
-START_TEST(the_span_runs_from_first_start_to_last_end_of_the_longest_stage) {
+TEST(the_span_runs_from_first_start_to_last_end_of_the_longest_stage) {
   /* 1F1B, p = 2, m = 2, F = 1, B = 2, free sends: (p−1)(F+B) = 3 of bubble on each stage's span.
    * rank 0   F 0–1  F 1–2  ·  B 4–6  ·  B 7–9        span 9, work 6
    * rank 1   F 1–2  B 2–4  F 4–5  B 5–7               span 6, work 6 */
@@ -138,14 +134,7 @@ START_TEST(the_span_runs_from_first_start_to_last_end_of_the_longest_stage) {
   ck_assert_int_eq(peak[0], 2);
   ck_assert_int_eq(peak[1], 1);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("ranks");
-  tcase_add_test(tcase, unfolded_ranks_meet_their_own_partners);
-  tcase_add_test(tcase, a_partner_of_another_clock_is_there_by_the_end);
-  tcase_add_test(tcase, a_group_over_stages_waits_for_its_last_member_wherever_that_is);
-  tcase_add_test(tcase, a_straggler_keeps_the_others_reduction_from_counting_as_hidden);
-  tcase_add_test(tcase, the_span_runs_from_first_start_to_last_end_of_the_longest_stage);
-  return run_case("metrics_ranks", tcase);
+  return run_tests();
 }

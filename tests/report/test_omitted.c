@@ -72,7 +72,7 @@ static void check_same(const Metrics *a, const Metrics *b) {
   ck_assert_mem_eq(a->mean_s, b->mean_s, sizeof a->mean_s);
 }
 
-START_TEST(what_is_left_out_is_charged_as_often_as_it_comes_about) {
+TEST(what_is_left_out_is_charged_as_often_as_it_comes_about) {
   /* Nine groups of 6 compute and 4 of dp, 2 of whose 6 are hidden, and 5 of the optimizer; the span is from 0 to the
    * last B's end, 86, of which 54 are work. */
   g_auto(Hand) nine = run_of(1, 9, FALSE);
@@ -87,9 +87,8 @@ START_TEST(what_is_left_out_is_charged_as_often_as_it_comes_about) {
   ck_assert_int_eq(found->span_bubble_ns, 32);
   check_same(expected, found);
 }
-END_TEST
 
-START_TEST(what_rests_on_a_launch_is_known_only_if_launches_repeat_too) {
+TEST(what_rests_on_a_launch_is_known_only_if_launches_repeat_too) {
   g_auto(Hand) nine = run_of(1, 9, TRUE);
   g_autoptr(Metrics) expected = metrics_new(nine.trace);
   g_autoptr(Metrics) found = metrics_of_six(1, TRUE, 0);
@@ -104,10 +103,9 @@ START_TEST(what_rests_on_a_launch_is_known_only_if_launches_repeat_too) {
   ck_assert_ptr_nonnull(early);
   check_same(expected, early);
 }
-END_TEST
 
 /* Of two steps one behind the other the second counts: what is left out of the first is none of it. */
-START_TEST(of_several_steps_the_last_is_charged) {
+TEST(of_several_steps_the_last_is_charged) {
   g_auto(Hand) nine = run_of(2, 9, FALSE);
   g_autoptr(Metrics) expected = metrics_new(nine.trace);
   g_autoptr(Metrics) found = metrics_of_six(2, FALSE, 0);
@@ -117,12 +115,7 @@ START_TEST(of_several_steps_the_last_is_charged) {
   ck_assert_int_eq(found->span_ns, 86);
   check_same(expected, found);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("groups");
-  tcase_add_test(tcase, what_is_left_out_is_charged_as_often_as_it_comes_about);
-  tcase_add_test(tcase, what_rests_on_a_launch_is_known_only_if_launches_repeat_too);
-  tcase_add_test(tcase, of_several_steps_the_last_is_charged);
-  return run_case("omitted", tcase);
+  return run_tests();
 }

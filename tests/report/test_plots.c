@@ -43,7 +43,7 @@ static gboolean timeline_write(const Trace *trace, const char *title, const char
 
 static const FixtureTimes times = {.compute_ns = {[ACTION_F] = 1000, [ACTION_B] = 2000}, .send_ns = 100};
 
-START_TEST(timeline_data_has_a_row_per_box) {
+TEST(timeline_data_has_a_row_per_box) {
   /* p = 2, m = 1, F = 1 us, B = 2 us, a send 0.1 us once both sides are there:
    *   lane 0   F 0–1, send 1–1.1, B 4.2–6.2        lane 1   F 1.1–2.1, B 2.1–4.1, send 4.1–4.2 */
   g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 1, &times);
@@ -58,18 +58,16 @@ START_TEST(timeline_data_has_a_row_per_box) {
                                        "1 3 2.1 4.1 0 0\n"
                                        "1 9 4.1 4.2 0 -1\n");
 }
-END_TEST
 
-START_TEST(a_send_is_drawn_from_when_both_sides_are_there) {
+TEST(a_send_is_drawn_from_when_both_sides_are_there) {
   /* p = 2, m = 2: rank 1 posts the receive of F1 when its stream has received F0, at 1.1 us; rank 0 is ready at 2. */
   g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &times);
   g_autoptr(Picture) picture = timeline_picture(fixture.trace, microseconds, NULL, 0, NULL);
   ck_assert_ptr_nonnull(strstr(picture->data->str, "0 9 2 2.1 0 -1\n"));
   ck_assert_int_eq(text_count(picture->data->str, " 9 "), 4);
 }
-END_TEST
 
-START_TEST(each_format_is_written) {
+TEST(each_format_is_written) {
   if (!has_gnuplot)
     return;
   static const struct {
@@ -84,9 +82,8 @@ START_TEST(each_format_is_written) {
     ck_assert(g_str_has_prefix(picture, formats[i].magic));
   }
 }
-END_TEST
 
-START_TEST(titles_are_text_and_nothing_else) {
+TEST(titles_are_text_and_nothing_else) {
   if (!has_gnuplot)
     return;
   g_autofree char *file = in_folder("title.svg");
@@ -99,9 +96,8 @@ START_TEST(titles_are_text_and_nothing_else) {
   g_autofree char *picture = taken(file);
   ck_assert_ptr_nonnull(strstr(picture, "a_b ^c {d} it's `touch "));
 }
-END_TEST
 
-START_TEST(an_axis_of_relative_times_names_its_unit) {
+TEST(an_axis_of_relative_times_names_its_unit) {
   if (!has_gnuplot)
     return;
   g_autofree char *file = in_folder("units.svg");
@@ -112,7 +108,6 @@ START_TEST(an_axis_of_relative_times_names_its_unit) {
   g_autofree char *picture = taken(file);
   ck_assert_ptr_nonnull(strstr(picture, "time (units)"));
 }
-END_TEST
 
 /* The picture that gnuplot draws of it. Owned by the caller. */
 static char *drawn(Picture *picture, const char *name) {
@@ -123,7 +118,7 @@ static char *drawn(Picture *picture, const char *name) {
   return taken(file);
 }
 
-START_TEST(many_runs_become_bubble_mfu_and_busbw_pictures) {
+TEST(many_runs_become_bubble_mfu_and_busbw_pictures) {
   if (!has_gnuplot)
     return;
   const BubblePoint bubbles[] = {{"1f1b", 8, 0.47, 0.4667}, {"1f1b", 16, 0.31, NAN}, {"a \"b\"", 8, 0.3, 0.3043}};
@@ -146,7 +141,6 @@ START_TEST(many_runs_become_bubble_mfu_and_busbw_pictures) {
   ck_assert_ptr_nonnull(strstr(busbw, "ring: at most 350 GB/s"));
   ck_assert_ptr_nonnull(strstr(busbw, ">1 MiB<"));
 }
-END_TEST
 
 /* Weights, gradients, optimizer, activations, buffers, reserved: 2 + 2 + 12 + 3 + 0 + 1 = 20 GB. */
 static const double big[N_STACK_MEMORY] = {2e9, 2e9, 12e9, 3e9, 0, 1e9};
@@ -161,7 +155,7 @@ static Picture *memory_of_two(int columns) {
   return stack_picture(stack, columns, NULL);
 }
 
-START_TEST(bars_end_with_their_totals_beside_the_capacity) {
+TEST(bars_end_with_their_totals_beside_the_capacity) {
   if (!has_gnuplot)
     return;
   g_autofree char *memory = drawn(memory_of_two(80), "s.svg");
@@ -172,9 +166,8 @@ START_TEST(bars_end_with_their_totals_beside_the_capacity) {
   ck_assert_ptr_nonnull(strstr(memory, ">weights<"));
   ck_assert_ptr_null(strstr(memory, ">buffers<")); /* nobody has any */
 }
-END_TEST
 
-START_TEST(bars_in_letters_are_as_long_as_their_shares) {
+TEST(bars_in_letters_are_as_long_as_their_shares) {
   /* 72 columns: 18 of labels and 12 of margin leave 42 for 20 GB, 2.1 a GB. Running sums 2, 4, 16, 19, 20 GB end at
    * columns 4, 8, 34, 40 and 42; 0.1, 0.2, 0.7, 3.7, 4.7 GB at 0, 0, 1, 8 and 10. */
   g_autoptr(Picture) picture = memory_of_two(72);
@@ -184,9 +177,8 @@ START_TEST(bars_in_letters_are_as_long_as_their_shares) {
   ck_assert_ptr_nonnull(strstr(text, "zero 9 (cannot be) | –\n"));
   ck_assert_ptr_nonnull(strstr(text, "O optimizer  A activations  R reserved; capacity 80 GB\n"));
 }
-END_TEST
 
-START_TEST(a_breakdown_shows_the_parts_that_take_time) {
+TEST(a_breakdown_shows_the_parts_that_take_time) {
   if (!has_gnuplot)
     return;
   /* 1F1B with bare times: ranks compute or wait for each other, and nothing else */
@@ -199,7 +191,6 @@ START_TEST(a_breakdown_shows_the_parts_that_take_time) {
   ck_assert_ptr_nonnull(strstr(picture, ">bubble<"));
   ck_assert_ptr_null(strstr(picture, ">recompute<"));
 }
-END_TEST
 
 static const char *const grid_columns[] = {"1", "2"}, *const grid_rows[] = {"1f1b", "zb-h1"};
 
@@ -216,7 +207,7 @@ static Grid grid_of(const GridCell *cells) {
                 .cells = cells};
 }
 
-START_TEST(a_map_marks_what_does_not_fit_and_what_cannot_be) {
+TEST(a_map_marks_what_does_not_fit_and_what_cannot_be) {
   const GridCell cells[] = {{41.24, GRID_FITS}, {52, GRID_DOES_NOT_FIT}, {0, GRID_CANNOT_BE}, {7, GRID_FITS}};
   const Grid grid = grid_of(cells);
   g_autoptr(Picture) picture = grid_picture(&grid, NULL);
@@ -233,9 +224,8 @@ START_TEST(a_map_marks_what_does_not_fit_and_what_cannot_be) {
   ck_assert_ptr_nonnull(strstr(svg, ">52.0<"));
   ck_assert_ptr_nonnull(strstr(svg, ">zb-h1<"));
 }
-END_TEST
 
-START_TEST(a_map_of_nothing_that_fits_is_drawn_and_one_of_nothing_at_all_is_not) {
+TEST(a_map_of_nothing_that_fits_is_drawn_and_one_of_nothing_at_all_is_not) {
   const GridCell full[] = {{1, GRID_DOES_NOT_FIT}, {2, GRID_DOES_NOT_FIT}, {1, GRID_DOES_NOT_FIT}, {0, GRID_CANNOT_BE}};
   const GridCell none[] = {{0, GRID_CANNOT_BE}, {0, GRID_CANNOT_BE}, {0, GRID_CANNOT_BE}, {0, GRID_CANNOT_BE}};
   Grid grid = grid_of(none);
@@ -250,9 +240,8 @@ START_TEST(a_map_of_nothing_that_fits_is_drawn_and_one_of_nothing_at_all_is_not)
     ck_assert_ptr_nonnull(strstr(svg, ">2.0<"));
   }
 }
-END_TEST
 
-START_TEST(the_front_is_what_none_beats_in_both) {
+TEST(the_front_is_what_none_beats_in_both) {
   /* By hand: b (2, 5) and its equal c are reached by nothing with as little x and more y; a (1, 3) has least x; d (3,
    * 5) is beaten by b, e (4, 4) too; f (9, 9) does not fit, so g (5, 6) is on the front though f has more y. */
   ParetoPoint points[] = {{"g", 5, 6}, {"f", 9, 9}, {"e", 4, 4}, {"d", 3, 5}, {"c", 2, 5}, {"b", 2, 5}, {"a", 1, 3}};
@@ -263,9 +252,8 @@ START_TEST(the_front_is_what_none_beats_in_both) {
     g_string_append_printf(places, "%s%d ", points[i].label, points[i].place);
   ck_assert_str_eq(places->str, "a0 b0 c0 d1 e1 g0 f2 ");
 }
-END_TEST
 
-START_TEST(a_front_alone_is_a_picture) {
+TEST(a_front_alone_is_a_picture) {
   if (!has_gnuplot)
     return;
   ParetoPoint points[] = {{"only \"one\"", 5, 6, PARETO_FRONT}};
@@ -277,9 +265,8 @@ START_TEST(a_front_alone_is_a_picture) {
   g_autofree char *none = drawn(plot_pareto(points, 1, &capped, NULL), "p.svg");
   ck_assert_ptr_nonnull(strstr(none, "capacity 3 GB"));
 }
-END_TEST
 
-START_TEST(one_point_is_a_picture_and_none_is_an_error) {
+TEST(one_point_is_a_picture_and_none_is_an_error) {
   g_autoptr(GError) error = NULL;
   ck_assert_ptr_null(plot_bubble(NULL, 0, FALSE, "t", &error));
   assert_input_error(error, "nothing to draw");
@@ -295,7 +282,6 @@ START_TEST(one_point_is_a_picture_and_none_is_an_error) {
   ck_assert_ptr_nonnull(strstr(second, ">6<"));
   ck_assert_ptr_nonnull(strstr(third, "within ±10 %"));
 }
-END_TEST
 
 /* The call of gnuplot that the comments at the head of a data file show, with names filled in. Owned by the caller. */
 static char *call_in(const char *data, const char *data_file, const char *picture_file) {
@@ -318,7 +304,7 @@ static char *drawn_by_hand(const char *data, const char *data_file, const char *
   return taken(file);
 }
 
-START_TEST(numbers_written_out_draw_the_same_picture) {
+TEST(numbers_written_out_draw_the_same_picture) {
   if (!has_gnuplot)
     return;
   const MfuPoint mfus[] = {{"one", 8, 0.5, TRUE}, {"one", 4096, 0.4, FALSE}, {"two's", 8, 0.45, TRUE}};
@@ -330,10 +316,9 @@ START_TEST(numbers_written_out_draw_the_same_picture) {
   g_autofree char *drawn_here = drawn(g_steal_pointer(&picture), "mfu.svg");
   ck_assert_str_eq(by_hand, drawn_here);
 }
-END_TEST
 
 /* Every script but the one they share has a sample in tests/data/plots, whose head is the call. */
-START_TEST(every_script_draws_its_sample_by_itself) {
+TEST(every_script_draws_its_sample_by_itself) {
   static const char folder_of_scripts[] = STEPSIM_SOURCE_DATA "/plots";
   g_autoptr(GDir) scripts = g_dir_open(folder_of_scripts, 0, NULL);
   int n = 0;
@@ -356,9 +341,8 @@ START_TEST(every_script_draws_its_sample_by_itself) {
   }
   ck_assert(n >= 10 || !has_gnuplot);
 }
-END_TEST
 
-START_TEST(curves_are_drawn_in_letters_no_wider_than_asked) {
+TEST(curves_are_drawn_in_letters_no_wider_than_asked) {
   if (!has_gnuplot)
     return;
   const MfuPoint mfus[] = {{"one", 8, 0.5, TRUE}, {"one", 4096, 0.4, FALSE}, {"two", 8, 0.45, TRUE}};
@@ -374,9 +358,8 @@ START_TEST(curves_are_drawn_in_letters_no_wider_than_asked) {
     widest = MAX(widest, g_utf8_strlen(*line, -1));
   ck_assert_int_le(widest, 60);
 }
-END_TEST
 
-START_TEST(an_unknown_format_lists_the_known_ones) {
+TEST(an_unknown_format_lists_the_known_ones) {
   static const char *const files[] = {"t.jpg", "t", "t.", "svg", "", NULL};
   for (guint i = 0; i < G_N_ELEMENTS(files); i++) {
     g_autoptr(GError) error = NULL;
@@ -384,9 +367,8 @@ START_TEST(an_unknown_format_lists_the_known_ones) {
     assert_input_error(error, ".svg, .png or .pdf");
   }
 }
-END_TEST
 
-START_TEST(what_gnuplot_complains_about_is_said) {
+TEST(what_gnuplot_complains_about_is_said) {
   if (!has_gnuplot)
     return;
   g_autofree char *file = in_folder("bad.svg");
@@ -400,9 +382,8 @@ START_TEST(what_gnuplot_complains_about_is_said) {
   ck_assert(!picture_take(picture_new("no-such-script", NULL), file, &error));
   assert_input_error(error, "no-such-script");
 }
-END_TEST
 
-START_TEST(a_picture_that_cannot_be_stored_is_an_input_error) {
+TEST(a_picture_that_cannot_be_stored_is_an_input_error) {
   if (!has_gnuplot)
     return;
   g_autofree char *file = in_folder("absent/t.svg");
@@ -411,9 +392,8 @@ START_TEST(a_picture_that_cannot_be_stored_is_an_input_error) {
   ck_assert(!timeline_write(fixture.trace, "t", file, &error));
   assert_input_error(error, "No such file or directory");
 }
-END_TEST
 
-START_TEST(without_gnuplot_the_message_says_so) {
+TEST(without_gnuplot_the_message_says_so) {
   g_autofree char *path = g_strdup(g_getenv("PATH"));
   g_autofree char *file = in_folder("t.svg");
   const MfuPoint point = {"s", 8, 0.5, TRUE};
@@ -424,9 +404,8 @@ START_TEST(without_gnuplot_the_message_says_so) {
   ck_assert(!is_drawn);
   assert_input_error(error, "gnuplot: it is not installed");
 }
-END_TEST
 
-START_TEST(axis_units_follow_the_span) {
+TEST(axis_units_follow_the_span) {
   static const struct {
     gint64 span_ns;
     const char *name;
@@ -435,37 +414,12 @@ START_TEST(axis_units_follow_the_span) {
   for (guint i = 0; i < G_N_ELEMENTS(cases); i++)
     ck_assert_str_eq(time_unit_for(cases[i].span_ns).name, cases[i].name);
 }
-END_TEST
 
 int main(void) {
   folder = g_dir_make_tmp("stepsim-test-XXXXXX", NULL);
   g_autofree char *gnuplot = g_find_program_in_path("gnuplot");
   has_gnuplot = gnuplot != NULL;
-  TCase *tests = tcase_create("plots");
-  tcase_set_timeout(tests, 60);
-  tcase_add_test(tests, timeline_data_has_a_row_per_box);
-  tcase_add_test(tests, a_send_is_drawn_from_when_both_sides_are_there);
-  tcase_add_test(tests, each_format_is_written);
-  tcase_add_test(tests, titles_are_text_and_nothing_else);
-  tcase_add_test(tests, an_axis_of_relative_times_names_its_unit);
-  tcase_add_test(tests, many_runs_become_bubble_mfu_and_busbw_pictures);
-  tcase_add_test(tests, bars_end_with_their_totals_beside_the_capacity);
-  tcase_add_test(tests, bars_in_letters_are_as_long_as_their_shares);
-  tcase_add_test(tests, a_map_marks_what_does_not_fit_and_what_cannot_be);
-  tcase_add_test(tests, a_map_of_nothing_that_fits_is_drawn_and_one_of_nothing_at_all_is_not);
-  tcase_add_test(tests, the_front_is_what_none_beats_in_both);
-  tcase_add_test(tests, a_front_alone_is_a_picture);
-  tcase_add_test(tests, numbers_written_out_draw_the_same_picture);
-  tcase_add_test(tests, every_script_draws_its_sample_by_itself);
-  tcase_add_test(tests, curves_are_drawn_in_letters_no_wider_than_asked);
-  tcase_add_test(tests, a_breakdown_shows_the_parts_that_take_time);
-  tcase_add_test(tests, one_point_is_a_picture_and_none_is_an_error);
-  tcase_add_test(tests, an_unknown_format_lists_the_known_ones);
-  tcase_add_test(tests, what_gnuplot_complains_about_is_said);
-  tcase_add_test(tests, a_picture_that_cannot_be_stored_is_an_input_error);
-  tcase_add_test(tests, without_gnuplot_the_message_says_so);
-  tcase_add_test(tests, axis_units_follow_the_span);
-  const int failed = run_case("plots", tests);
+  const int failed = run_tests();
   g_rmdir(folder);
   g_free(folder);
   return failed;

@@ -29,7 +29,7 @@ static void check_keys(JsonObject *object, const char *keys) {
   ck_assert_str_eq(found->str, keys);
 }
 
-START_TEST(a_step_has_the_documented_keys) {
+TEST(a_step_has_the_documented_keys) {
   Plan plan = sample_plan();
   StepReport report = sample_report(&plan);
   g_autofree char *text = json_report_step(&report);
@@ -51,9 +51,8 @@ START_TEST(a_step_has_the_documented_keys) {
   ck_assert(json_object_get_boolean_member(memory, "fits"));
   ck_assert_double_eq(json_object_get_double_member(memory, "buffers_bytes"), 1e9);
 }
-END_TEST
 
-START_TEST(numbers_survive_writing_and_reading) {
+TEST(numbers_survive_writing_and_reading) {
   Plan plan = sample_plan();
   StepReport report = sample_report(&plan);
   const double values[] = {0.1, 1.0 / 3, 1e-8, 1e22, 0, 5, 1e-300, 123456789012345678.0, 1.7976931348623157e308};
@@ -64,9 +63,8 @@ START_TEST(numbers_survive_writing_and_reading) {
     ck_assert(json_object_get_double_member(json_node_get_object(root), "step_time_s") == values[i]);
   }
 }
-END_TEST
 
-START_TEST(what_is_not_a_number_is_null) {
+TEST(what_is_not_a_number_is_null) {
   Plan plan = sample_plan();
   StepReport report = sample_report(&plan);
   report.mfu = NAN;
@@ -79,9 +77,8 @@ START_TEST(what_is_not_a_number_is_null) {
   ck_assert(json_object_get_null_member(json_node_get_object(root), "mfu"));
   ck_assert(json_object_get_null_member(json_node_get_object(root), "bubble_overhead"));
 }
-END_TEST
 
-START_TEST(a_schedule_has_the_documented_keys) {
+TEST(a_schedule_has_the_documented_keys) {
   int in_flight[] = {3, 2, 1};
   double peak_memory[] = {3, 2, 1};
   ScheduleReport report = {.makespan = 15,
@@ -106,9 +103,8 @@ START_TEST(a_schedule_has_the_documented_keys) {
   ck_assert_int_eq(json_array_get_int_element(array, 0), 3);
   ck_assert_int_eq(json_object_get_int_member(object, "actions"), 18);
 }
-END_TEST
 
-START_TEST(a_memory_report_has_the_documented_keys) {
+TEST(a_memory_report_has_the_documented_keys) {
   StateReport report = {.stages = {{.impossible = "why"}, {.weights_bytes = 14e9, .gradients_bytes = 28e9}},
                         .zero = 1,
                         .min_gpus = 2,
@@ -141,7 +137,6 @@ START_TEST(a_memory_report_has_the_documented_keys) {
   ck_assert(json_object_get_null_member(json_node_get_object(other), "fits"));
   ck_assert(json_object_get_null_member(json_node_get_object(other), "max_micro_batch"));
 }
-END_TEST
 
 /* The line of `text` that starts with `label` after two spaces; owned by the caller. */
 static char *line_of(const char *text, const char *label) {
@@ -160,7 +155,7 @@ static char *render(const StepReport *report, gboolean colour) {
 }
 
 /* A config names heads that predict a token further; they are not modelled, and the report says so. */
-START_TEST(heads_that_are_left_out_are_named) {
+TEST(heads_that_are_left_out_are_named) {
   const Plan plan = sample_plan();
   StepReport report = sample_report(&plan);
   g_autoptr(GString) without = g_string_new(NULL), with = g_string_new(NULL), trained = g_string_new(NULL);
@@ -173,10 +168,9 @@ START_TEST(heads_that_are_left_out_are_named) {
   ck_assert_ptr_nonnull(strstr(with->str, "1 multi-token prediction layer, not counted in time or memory\n"));
   ck_assert_ptr_nonnull(strstr(trained->str, "or memory (--mtp-layers)\n"));
 }
-END_TEST
 
 /* Of exchanges with experts that ep 1 does not have: what was asked for, not what the framework does of itself. */
-START_TEST(only_what_was_asked_for_is_said_to_have_no_effect) {
+TEST(only_what_was_asked_for_is_said_to_have_no_effect) {
   Plan plan = sample_plan();
   plan.ep = 1;
   plan.expert_dispatch = DISPATCH_DEEPEP;
@@ -194,9 +188,8 @@ START_TEST(only_what_was_asked_for_is_said_to_have_no_effect) {
   g_autofree char *neither = render(&report, FALSE);
   ck_assert_ptr_null(strstr(neither, "no effect"));
 }
-END_TEST
 
-START_TEST(the_text_names_conventions_and_units) {
+TEST(the_text_names_conventions_and_units) {
   Plan plan = sample_plan();
   StepReport report = sample_report(&plan);
   const int in_flight[] = {2, 1};
@@ -223,9 +216,8 @@ START_TEST(the_text_names_conventions_and_units) {
   g_autofree char *crowded = render(&report, FALSE);
   ck_assert_ptr_nonnull(strstr(crowded, "does not fit, 8.00 GB too much"));
 }
-END_TEST
 
-START_TEST(bars_are_in_proportion) {
+TEST(bars_are_in_proportion) {
   /* 24 columns: 75 % is 18 full blocks, 5 % is 1.2 columns: to an eighth one block and ▎ (2/8). */
   Plan plan = sample_plan();
   StepReport report = sample_report(&plan);
@@ -238,7 +230,6 @@ START_TEST(bars_are_in_proportion) {
   ck_assert(g_str_has_suffix(tp, "█▎"));
   ck_assert_ptr_null(strstr(text, "  recompute ")); /* nothing to show */
 }
-END_TEST
 
 /* `text` without ANSI escapes. */
 static char *strip(const char *text) {
@@ -246,25 +237,23 @@ static char *strip(const char *text) {
   return g_regex_replace_literal(escapes, text, -1, 0, "", 0, NULL);
 }
 
-START_TEST(colour_changes_nothing_but_colour) {
+TEST(colour_changes_nothing_but_colour) {
   Plan plan = sample_plan();
   StepReport report = sample_report(&plan);
   g_autofree char *plain = render(&report, FALSE), *coloured = render(&report, TRUE), *stripped = strip(coloured);
   ck_assert_ptr_nonnull(strchr(coloured, '\033'));
   ck_assert_str_eq(plain, stripped);
 }
-END_TEST
 
-START_TEST(only_a_terminal_wants_colour) {
+TEST(only_a_terminal_wants_colour) {
   int ends[2];
   ck_assert_int_eq(pipe(ends), 0);
   ck_assert(!text_report_wants_colour(ends[1]));
   close(ends[0]);
   close(ends[1]);
 }
-END_TEST
 
-START_TEST(a_report_of_nothing_prints) {
+TEST(a_report_of_nothing_prints) {
   Plan plan = sample_plan();
   StepReport report = {.model_name = "m", .cluster_name = "c", .gpu_name = "g", .plan = &plan, .peak_number = "bf16"};
   g_autofree char *text = render(&report, FALSE), *json = json_report_step(&report);
@@ -272,7 +261,6 @@ START_TEST(a_report_of_nothing_prints) {
   g_autoptr(JsonNode) root = parse(json);
   ck_assert(JSON_NODE_HOLDS_OBJECT(root));
 }
-END_TEST
 
 /* A layer with two tp all-reduces of 8 MB in F. */
 static void fill_workload(Workload *workload, const Plan *plan, WorkItem items[2]) {
@@ -283,7 +271,7 @@ static void fill_workload(Workload *workload, const Plan *plan, WorkItem items[2
   workload->work[PIECE_LAYER][PHASE_F] = (WorkList){.items = items, .n_items = 2};
 }
 
-START_TEST(traffic_is_what_each_gpu_sends_per_step) {
+TEST(traffic_is_what_each_gpu_sends_per_step) {
   /* tp: 3 layers × 2 all-reduces on rank 0 only: 6 · 2·(3/4)·8 MB = 72 MB, mean of two pipeline ranks 36 MB.
    * pp: one send of 2²⁰ B from rank 0: mean 2¹⁹. dp: an all-reduce of 4 MB over dp 2 on rank 1: 2·(1/2)·4 = 4 MB, mean
    * 2 MB. */
@@ -311,9 +299,8 @@ START_TEST(traffic_is_what_each_gpu_sends_per_step) {
   step_report_set_traffic(&report, hand.program, &workload);
   ck_assert_double_eq_tol(report.traffic_bytes[AXIS_TP], 18e6, 1);
 }
-END_TEST
 
-START_TEST(metrics_and_memory_arrive_in_the_report) {
+TEST(metrics_and_memory_arrive_in_the_report) {
   g_auto(Hand) hand = hand_new(1, 1);
   Op op = hand_compute(&hand, 0, PHASE_F, ACTION_F, 0);
   Effect effect = {.hold[MEMORY_ACTIVATIONS] = 5e9};
@@ -332,23 +319,7 @@ START_TEST(metrics_and_memory_arrive_in_the_report) {
   ck_assert(!report.fits);
   ck_assert_double_eq(report.memory_bytes[MEMORY_ACTIVATIONS], 5e9);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("print");
-  tcase_add_test(tcase, a_step_has_the_documented_keys);
-  tcase_add_test(tcase, numbers_survive_writing_and_reading);
-  tcase_add_test(tcase, what_is_not_a_number_is_null);
-  tcase_add_test(tcase, a_schedule_has_the_documented_keys);
-  tcase_add_test(tcase, a_memory_report_has_the_documented_keys);
-  tcase_add_test(tcase, heads_that_are_left_out_are_named);
-  tcase_add_test(tcase, only_what_was_asked_for_is_said_to_have_no_effect);
-  tcase_add_test(tcase, the_text_names_conventions_and_units);
-  tcase_add_test(tcase, bars_are_in_proportion);
-  tcase_add_test(tcase, colour_changes_nothing_but_colour);
-  tcase_add_test(tcase, only_a_terminal_wants_colour);
-  tcase_add_test(tcase, a_report_of_nothing_prints);
-  tcase_add_test(tcase, traffic_is_what_each_gpu_sends_per_step);
-  tcase_add_test(tcase, metrics_and_memory_arrive_in_the_report);
-  return run_case("report", tcase);
+  return run_tests();
 }

@@ -20,7 +20,7 @@ static char *text_of(const Topology *t) {
   return g_string_free(out, FALSE);
 }
 
-START_TEST(the_tree_says_who_shares_what) {
+TEST(the_tree_says_who_shares_what) {
   g_autoptr(Cluster) cluster = cluster_of(HEAD "node:\n  gpus: 4\n" NVSWITCH NICS PCIE);
   g_autoptr(Topology) t = topology_of(cluster, 8);
   g_autofree char *text = text_of(t);
@@ -33,11 +33,10 @@ START_TEST(the_tree_says_who_shares_what) {
   assert_line(text, "a GPU reaches its scale-up peers 16 times as fast as the network\n"); /* 400 / 25 */
   assert_line(text, "no mistakes found\n");
 }
-END_TEST
 
 /* Pods of 3,072 GPUs, 1:7: 3,072 · 50 / 7 = 21.94 TB/s, 50 / 7 = 7.143 GB/s per GPU; 8 pods have 4 · 21.94 between
  * halves. */
-START_TEST(the_fabric_says_what_is_left_per_gpu) {
+TEST(the_fabric_says_what_is_left_per_gpu) {
   g_autoptr(Cluster) cluster = cluster_read("llama3-h100", NULL);
   g_autoptr(Topology) t = topology_of(cluster, 24576);
   g_autofree char *text = text_of(t);
@@ -45,9 +44,8 @@ START_TEST(the_fabric_says_what_is_left_per_gpu) {
                     "when all send\n");
   assert_line(text, "87.77 TB/s between two halves");
 }
-END_TEST
 
-START_TEST(exceptions_and_mistakes_are_listed) {
+TEST(exceptions_and_mistakes_are_listed) {
   g_autoptr(Cluster) cluster =
       cluster_of(HEAD "node:\n  gpus: 4\n" NVSWITCH NICS "other_gpus: [{nodes: 1, gpu: a100-sxm4-80gb}]\n"
                       "faults:\n  - {at: node1/nic0, factor: dead}\n"
@@ -59,9 +57,8 @@ START_TEST(exceptions_and_mistakes_are_listed) {
   assert_line(text, "degraded: node0/gpu0 - node0/nvswitch (NVLink) to 200.0 GB/s of 400.0 GB/s\n");
   assert_line(text, "warning: node1/gpu0 has no live NIC: all that serve it are dead\n");
 }
-END_TEST
 
-START_TEST(a_path_is_told_hop_by_hop) {
+TEST(a_path_is_told_hop_by_hop) {
   g_autoptr(Cluster) cluster = cluster_of(HEAD "node:\n  gpus: 4\n" NVSWITCH NICS PCIE);
   g_autoptr(Topology) t = topology_of(cluster, 8);
   g_autoptr(Route) route = route_new(t, 0, 4, NULL);
@@ -77,9 +74,8 @@ START_TEST(a_path_is_told_hop_by_hop) {
   topology_text_route(out, t, none);
   assert_line(out->str, "the same GPU, no link is used\n");
 }
-END_TEST
 
-START_TEST(a_path_over_neighbours_names_them) {
+TEST(a_path_over_neighbours_names_them) {
   g_autoptr(Cluster) cluster =
       cluster_of(HEAD "node:\n  gpus: 4\n" NVSWITCH NICS "faults: [{at: node0/nic0, factor: dead}]\n");
   g_autoptr(Topology) t = topology_of(cluster, 8);
@@ -88,9 +84,8 @@ START_TEST(a_path_over_neighbours_names_them) {
   topology_text_route(out, t, route);
   assert_line(out->str, ", by way of node0/gpu2 and node1/gpu2\n");
 }
-END_TEST
 
-START_TEST(json_holds_the_whole_graph) {
+TEST(json_holds_the_whole_graph) {
   g_autoptr(Cluster) cluster = cluster_read("dgx-h100", NULL);
   g_autoptr(Topology) t = topology_of(cluster, 16);
   g_autoptr(GArray) findings = topology_check(t);
@@ -118,13 +113,12 @@ START_TEST(json_holds_the_whole_graph) {
   ck_assert(json_parser_load_from_data(parser, unstated, -1, NULL));
   ck_assert_int_ge(text_count(unstated, "\"bandwidth_Bps\": null"), 8);
 }
-END_TEST
 
 static double nth_rate(JsonObject *wiring, const char *key, guint i) {
   return json_array_get_double_element(json_object_get_array_member(wiring, key), i);
 }
 
-START_TEST(what_the_wiring_carries_stands_in_text_json_and_picture) {
+TEST(what_the_wiring_carries_stands_in_text_json_and_picture) {
   g_autoptr(Cluster) cluster = cluster_read("a100-pcie", NULL);
   g_autoptr(Topology) t = topology_of(cluster, 8);
   g_autoptr(GArray) findings = topology_check(t);
@@ -150,7 +144,6 @@ START_TEST(what_the_wiring_carries_stands_in_text_json_and_picture) {
   g_autofree char *null = topology_json(plain, findings, NULL);
   assert_line(null, "\"wiring\": null");
 }
-END_TEST
 
 static gboolean is_xml(const char *text) {
   static const GMarkupParser nothing = {NULL, NULL, NULL, NULL, NULL};
@@ -161,7 +154,7 @@ static gboolean is_xml(const char *text) {
   return ok;
 }
 
-START_TEST(the_picture_shows_each_device_of_a_node_once) {
+TEST(the_picture_shows_each_device_of_a_node_once) {
   g_auto(GStrv) names = data_path_list("topologies", ".yaml");
   for (int i = 0; names[i] != NULL; i++) {
     g_autoptr(Cluster) cluster = cluster_read(names[i], NULL);
@@ -179,9 +172,8 @@ START_TEST(the_picture_shows_each_device_of_a_node_once) {
     }
   }
 }
-END_TEST
 
-START_TEST(the_picture_marks_faults_in_words) {
+TEST(the_picture_marks_faults_in_words) {
   g_autoptr(Cluster) cluster = cluster_of(HEAD "node:\n  gpus: 4\n" NVSWITCH NICS
                                                "faults: [{link: [node0/nic0, core], factor: dead}, {link: [node0/gpu2, "
                                                "node0/nvswitch], factor: 0.25}]\n");
@@ -190,18 +182,7 @@ START_TEST(the_picture_marks_faults_in_words) {
   ck_assert_int_eq(text_count(svg, "× dead<"), 1);
   ck_assert_int_eq(text_count(svg, "× 25 %<"), 1);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("topology_report");
-  tcase_add_test(cases, the_tree_says_who_shares_what);
-  tcase_add_test(cases, the_fabric_says_what_is_left_per_gpu);
-  tcase_add_test(cases, exceptions_and_mistakes_are_listed);
-  tcase_add_test(cases, a_path_is_told_hop_by_hop);
-  tcase_add_test(cases, a_path_over_neighbours_names_them);
-  tcase_add_test(cases, json_holds_the_whole_graph);
-  tcase_add_test(cases, what_the_wiring_carries_stands_in_text_json_and_picture);
-  tcase_add_test(cases, the_picture_shows_each_device_of_a_node_once);
-  tcase_add_test(cases, the_picture_marks_faults_in_words);
-  return run_case("topology_report", cases);
+  return run_tests();
 }
