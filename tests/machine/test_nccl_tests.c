@@ -196,7 +196,7 @@ TEST(broken_json_is_refused_with_its_line) {
       {"\"nwrong\": 0.0", "\"nwrong\": 2.0", 61, "found 2 wrong elements"},
       {"\"time\": ", "\"cpu_time\": ", 61, "measured how long the CPU took"},
       {"\"time\": ", "\"time\": 9", 61, "are times in us"},
-      {"\"in_place\"", NULL, 67, "premature EOF"},
+      {"\"in_place\"", NULL, 67, "found the end of the file"},
   };
   check_breaks(LOGS "reduce_scatter-16.json", breaks, G_N_ELEMENTS(breaks));
 }

@@ -90,7 +90,7 @@ TEST(what_is_no_trace_of_ours_is_refused) {
       {"{\"traceEvents\":[7]}", {":1:", "found 7", "an object"}},
       {"{\"traceEvents\":[],\"traceEvents\":[]}", {":1:", "a second time"}},
       {"{\"traceEvents\":[]}\n{}", {":2:", "trailing garbage"}},
-      {"{\"traceEvents\":[\n{\"ph\":\"M\"", {":2:", "premature EOF"}},
+      {"{\"traceEvents\":[\n{\"ph\":\"M\"", {":2:", "found the end of the file"}},
       {"{\"a\":1234567890123456789}", {"18 digits"}},
       {"{\"a\":\"\xff\"}", {"UTF8"}},
       {"{\"a\":\"b\nc\"}", {":1:", "invalid character inside string"}},
