@@ -2,10 +2,10 @@
  * thing that cannot be trained and what to use instead. */
 #include "trainable.h"
 
-#include "cut.h"
 #include "error.h"
 #include "fp8.h"
 #include "items.h"
+#include "local_sizes.h"
 #include "lowering.h"
 
 typedef struct {
@@ -194,26 +194,26 @@ static gboolean check_plan(const Workload *workload, GError **error) {
 }
 
 /* Routing is fixed by position: each rank must divide its tokens evenly among all experts. */
-static gboolean check_dealing(const Workload *workload, const Cut *cut, GError **error) {
+static gboolean check_dealing(const Workload *workload, const LocalSizes *local, GError **error) {
   const Model *model = workload->model;
   const Method *method = workload->method;
-  if (cut->routed_tokens % model->experts.n != 0)
+  if (local->routed_tokens % model->experts.n != 0)
     return fail_impossible(error,
                            "%" G_GINT64_FORMAT " tokens of a rank, each to %" G_GINT64_FORMAT
                            " experts, cannot be dealt out evenly to the %" G_GINT64_FORMAT
                            " of model %s: expected a sequence length, or a micro-batch, with which they divide",
-                           cut->split_tokens, model->experts.per_token, model->experts.n, model->name);
+                           local->split_tokens, model->experts.per_token, model->experts.n, model->name);
   if (model_dense_layers(model, 0, model->n_layers) > 0 && model->ffn_hidden % method->tp != 0)
     return fail_impossible(error,
                            "tp %d does not divide the MLP hidden size %" G_GINT64_FORMAT
                            " of the layers without experts of model %s",
                            method->tp, model->ffn_hidden, model->name);
-  return method->cp == 1 || cut->seq_len / 2 * model->experts.per_token % model->experts.n == 0 ||
+  return method->cp == 1 || local->seq_len / 2 * model->experts.per_token % model->experts.n == 0 ||
          fail_impossible(error,
                          "the %" G_GINT64_FORMAT " tokens of half a rank's part of a sequence under cp %d, each to "
                          "%" G_GINT64_FORMAT " experts, cannot be dealt out evenly to the %" G_GINT64_FORMAT
                          " of model %s: expected a sequence length with which they divide",
-                         cut->seq_len / 2, method->cp, model->experts.per_token, model->experts.n, model->name);
+                         local->seq_len / 2, method->cp, model->experts.per_token, model->experts.n, model->name);
 }
 
 static gboolean check_experts(const Workload *workload, GError **error) {
@@ -221,8 +221,8 @@ static gboolean check_experts(const Workload *workload, GError **error) {
   const Method *method = workload->method;
   if (!model_has_experts(model))
     return TRUE;
-  const Cut cut = cut_of(model, method);
-  if (!check_dealing(workload, &cut, error))
+  const LocalSizes local = local_sizes_of(model, method);
+  if (!check_dealing(workload, &local, error))
     return FALSE;
   if (model->experts.every > 1 && workload->n_stages > 1)
     return fail_impossible(error,

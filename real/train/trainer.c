@@ -35,7 +35,7 @@ static gint32 token_at(const Trainer *trainer, guint64 sequence, guint64 positio
  * batch; a cp rank has its pieces of each. */
 static void draw_tokens(const Trainer *trainer, int n_behind, gint32 *tokens) {
   const Method *method = trainer->workload->method;
-  const gint64 seq_len = trainer->parameters->cut.seq_len;
+  const gint64 seq_len = trainer->parameters->local.seq_len;
   const SequencePieces pieces = parameters_pieces(trainer->parameters);
   const gint64 per_rank = method->n_micro_batches * method->micro_batch;
   gsize i = 0;
@@ -51,7 +51,7 @@ static void draw_tokens(const Trainer *trainer, int n_behind, gint32 *tokens) {
 
 static gboolean upload_tokens(Trainer *trainer, GError **error) {
   const Method *method = trainer->workload->method;
-  const gint64 n = trainer->program->n_steps * method->n_micro_batches * trainer->parameters->cut.tokens;
+  const gint64 n = trainer->program->n_steps * method->n_micro_batches * trainer->parameters->local.tokens;
   const int n_behind = 2 + method->mtp_layers;
   g_autofree gint32 *tokens = g_new(gint32, (gsize)n * (gsize)n_behind);
   for (int i = 0; i < n_behind; i++)
@@ -221,7 +221,7 @@ static gboolean init_activations(Trainer *trainer, const gboolean *is_local, int
                               .layers = layers,
                               .has_w = has_action(list, ACTION_W),
                               .takes_turns = takes_turns(list, workload->method)};
-  return activations_init(&trainer->activations, &trainer->parameters->cut, trainer->device, &use, error);
+  return activations_init(&trainer->activations, &trainer->parameters->local, trainer->device, &use, error);
 }
 
 Trainer *trainer_new(const Workload *workload, const Program *program, const TrainerPlace *place,

@@ -21,7 +21,7 @@ static void count_pieces(const StageLayers *layers, int counts[N_PIECES]) {
   counts[PIECE_HEAD] = layers->has_head != 0;
 }
 
-/* `tp_summed`: cut_tp_summed_parameters() of each piece. */
+/* `tp_summed`: local_tp_summed_parameters() of each piece. */
 static void sum_parameters(const Workload *workload, const gint64 tp_summed[N_PIECES], StageWork *stage) {
   int counts[N_PIECES];
   count_pieces(&stage->layers, counts);
@@ -48,10 +48,10 @@ static gboolean has_both_ends(const Workload *workload) {
 }
 
 /* Heads that predict further tokens look tokens up. */
-static void copy_embedding(Workload *workload, const Cut *cut) {
+static void copy_embedding(Workload *workload, const LocalSizes *local) {
   if (workload->method->mtp_layers == 0 || workload->model->tied || has_both_ends(workload))
     return;
-  workload->tied_parameters = cut_vocab_parameters(cut);
+  workload->tied_parameters = local_vocab_parameters(local);
   workload->piece_parameters[PIECE_HEAD] += workload->tied_parameters;
 }
 
@@ -59,8 +59,8 @@ gboolean workload_heads_read_embedding(const Workload *workload) {
   return workload->method->mtp_layers > 0 && !workload->model->tied && workload->tied_parameters == 0;
 }
 
-static void share_vocabulary(Workload *workload, const Cut *cut) {
-  const gint64 vocabulary = cut_vocab_parameters(cut);
+static void share_vocabulary(Workload *workload, const LocalSizes *local) {
+  const gint64 vocabulary = local_vocab_parameters(local);
   if (!workload->model->tied)
     return;
   if (!has_both_ends(workload)) {
@@ -88,7 +88,7 @@ static int *deal_layers(const Workload *workload, int length) {
   return layers;
 }
 
-static void init_stages(Workload *workload, const Cut *cut) {
+static void init_stages(Workload *workload, const LocalSizes *local) {
   const Placement *placement = workload->placement;
   const int length = placement->n_stages / placement->n_pipes;
   workload->n_stages = placement->n_stages;
@@ -96,7 +96,7 @@ static void init_stages(Workload *workload, const Cut *cut) {
   g_autofree int *layers = deal_layers(workload, length);
   gint64 tp_summed[N_PIECES];
   for (Piece piece = 0; piece < N_PIECES; piece++)
-    tp_summed[piece] = cut_tp_summed_parameters(cut, piece);
+    tp_summed[piece] = local_tp_summed_parameters(local, piece);
   for (int i = 0, first = 0; i < workload->n_stages; i++) {
     const int at = i % length;
     first = at == 0 ? 0 : first + layers[at - 1];
@@ -105,15 +105,15 @@ static void init_stages(Workload *workload, const Cut *cut) {
     own->n_dense = (int)model_dense_layers(workload->model, own->first_layer, own->n_layers);
     sum_parameters(workload, tp_summed, &workload->stages[i]);
   }
-  share_vocabulary(workload, cut);
+  share_vocabulary(workload, local);
 }
 
 /* The parameters of a piece that are copied out of the gather's buffer, and whose gradients are copied into the
  * reduction's; 0: neither has a buffer. */
-static double copied_parameters(const Workload *workload, const Cut *cut, Piece piece) {
+static double copied_parameters(const Workload *workload, const LocalSizes *local, Piece piece) {
   const Method *method = workload->method;
   const Layout *layout = &workload->layout;
-  const gint64 experts = cut_expert_parameters(cut, piece), others = cut_piece_parameters(cut, piece) - experts;
+  const gint64 experts = local_expert_parameters(local, piece), others = local_piece_parameters(local, piece) - experts;
   if (!zero_shards_weights(method->zero) || method->time.zero3.buffers != ZERO3_BUFFERS_COPIED)
     return 0;
   return (layout->n_shards > 1 ? (double)others : 0) + (layout->n_expert_shards > 1 ? (double)experts : 0);
@@ -127,25 +127,25 @@ static Workload *workload_placed(const Model *model, Method *method, Placement *
   workload->placement = placement;
   g_assert(placement->n_ranks == method->pp && placement->n_stages == method->pp * method->chunks);
   layout_init(&workload->layout, workload->method);
-  const Cut cut = cut_of(workload->model, workload->method);
+  const LocalSizes local = local_sizes_of(workload->model, workload->method);
   for (Piece piece = 0; piece < N_PIECES; piece++) {
     for (Phase phase = PHASE_F; phase < PHASE_OPTIMIZER; phase++)
-      workload->work[piece][phase] = piece_list(&cut, piece, phase, copied_parameters(workload, &cut, piece));
-    workload->memory[piece] = piece_memory(&cut, piece);
-    workload->piece_parameters[piece] = cut_piece_parameters(&cut, piece);
-    workload->expert_parameters[piece] = cut_expert_parameters(&cut, piece);
+      workload->work[piece][phase] = piece_list(&local, piece, phase, copied_parameters(workload, &local, piece));
+    workload->memory[piece] = piece_memory(&local, piece);
+    workload->piece_parameters[piece] = local_piece_parameters(&local, piece);
+    workload->expert_parameters[piece] = local_expert_parameters(&local, piece);
   }
-  copy_embedding(workload, &cut);
-  init_stages(workload, &cut);
+  copy_embedding(workload, &local);
+  init_stages(workload, &local);
   workload->framework_bytes = method->memory.fragmentation_bytes;
   if (method->memory.spare_gradients == SPARE_GRADIENTS_KEPT)
-    workload->framework_bytes += cut.element_bytes * cut_layer_matrices(&cut);
-  if (cut.n_experts > 0)
-    workload->framework_bytes += expert_gathered_bytes(&cut);
+    workload->framework_bytes += local.element_bytes * local_layer_matrices(&local);
+  if (local.n_experts > 0)
+    workload->framework_bytes += expert_gathered_bytes(&local);
   workload->framework_bytes = round(workload->framework_bytes);
-  workload->boundary_bytes = cut.element_bytes * cut.split_tokens * model->hidden;
+  workload->boundary_bytes = local.element_bytes * local.split_tokens * model->hidden;
   if (method->splits_stage_tensors)
-    workload->boundary_bytes /= cut.tp;
+    workload->boundary_bytes /= local.tp;
   return workload;
 }
 

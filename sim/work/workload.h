@@ -50,7 +50,7 @@ typedef struct {
   gint64 parameters;        /* on one tp rank of this stage; a tied matrix counts on both end stages, or only with the
                                embedding if one rank holds both */
   gint64 tp_summed_parameters; /* part of `parameters`: those whose gradients are summed over tp
-                                  (cut_tp_summed_parameters()) */
+                                  (local_tp_summed_parameters()) */
 } StageWork;
 
 typedef struct {

@@ -209,10 +209,10 @@ LOOP_TEST(a_config_cut_at_any_byte_is_an_error_or_whole, 2) {
   gsize length;
   ck_assert(g_file_get_contents(path, &text, &length, NULL));
   gsize whole = (gsize)(strrchr(text, '}') - text) + 1;
-  for (gsize cut = 0; cut <= length; cut++) {
+  for (gsize local = 0; local <= length; local++) {
     g_autoptr(GError) error = NULL;
-    g_autoptr(Model) model = read_bytes(text, cut, &error);
-    ck_assert_msg((model != NULL) == (cut >= whole), "cut at %zu of %zu", cut, length);
+    g_autoptr(Model) model = read_bytes(text, local, &error);
+    ck_assert_msg((model != NULL) == (local >= whole), "cut at %zu of %zu", local, length);
     ck_assert((error == NULL) == (model != NULL));
   }
 }

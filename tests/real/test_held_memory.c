@@ -220,10 +220,10 @@ static Plan *plan_of_case(const HeldCase *c) {
 
 /* Each copy in fp8 has its scale, in a place of 256 bytes: of what the linears read, and, for W, of their gradients.
  * The branches of a parallel block have one gradient, and may read the same. */
-static void count_scales(const Cut *cut, PieceMemory *layer) {
-  const gboolean is_full = cut->method->recompute == RECOMPUTE_FULL;
-  const int n_inputs = cut->shared_norm ? 3 : 4, n_gradients = cut->model->parallel_block ? 3 : 4;
-  if (!cut->casts)
+static void count_scales(const LocalSizes *local, PieceMemory *layer) {
+  const gboolean is_full = local->method->recompute == RECOMPUTE_FULL;
+  const int n_inputs = local->shared_norm ? 3 : 4, n_gradients = local->model->parallel_block ? 3 : 4;
+  if (!local->casts)
     return;
   layer->saved_bytes += is_full ? 0 : 256 * n_inputs;
   layer->held_for_W += 256 * (n_gradients + (is_full ? n_inputs : 0));
@@ -236,17 +236,17 @@ static void count_scales(const Cut *cut, PieceMemory *layer) {
  * predicts further has the small tensors of a layer, a loss and two norms. Transient tensors are not what a slot holds.
  */
 static void count_small_tensors(Workload *workload) {
-  const Cut cut = cut_of(workload->model, workload->method);
-  const double split = (double)cut.split_tokens, tokens = (double)cut.tokens;
+  const LocalSizes local = local_sizes_of(workload->model, workload->method);
+  const double split = (double)local.split_tokens, tokens = (double)local.tokens;
   PieceMemory *layer = &workload->memory[PIECE_LAYER], *head = &workload->memory[PIECE_HEAD];
-  double more = 4 * 2 * (double)(cut.n_norms + cut.n_post_norms) * split;
-  if (cut.n_experts > 0 && (plan_recompute_modules(workload->plan) & MODULE_BIT(MODULE_MOE)) == 0) {
+  double more = 4 * 2 * (double)(local.n_norms + local.n_post_norms) * split;
+  if (local.n_experts > 0 && (plan_recompute_modules(workload->plan) & MODULE_BIT(MODULE_MOE)) == 0) {
     const gboolean rows_move = workload->plan->ep > 1 || plan_expert_tp(workload->plan) > 1;
-    more += 2 * 4 * (double)cut.routed_tokens - (cut.element_bytes + 5) * split * workload->model->experts.n;
-    more -= rows_move ? 0 : 4.0 * cut.expert_rows;
+    more += 2 * 4 * (double)local.routed_tokens - (local.element_bytes + 5) * split * workload->model->experts.n;
+    more -= rows_move ? 0 : 4.0 * local.expert_rows;
   }
   const ModelLatent *latent = &workload->model->latent;
-  const double shared = cut.element_bytes * split * latent->rope_dim;
+  const double shared = local.element_bytes * split * latent->rope_dim;
   more += 4 * split * ((latent->kv_rank > 0) + (latent->q_rank > 0));
   if (workload->plan->recompute == RECOMPUTE_FULL || workload->method->keeps_every_other_product) {
     layer->held_for_W += shared;
@@ -262,7 +262,7 @@ static void count_small_tensors(Workload *workload) {
   head->saved_bytes += of_head;
   head->released_by_I += of_head - (is_full ? 0 : further * shared);
   head->held_for_W += is_full ? further * shared : 0;
-  count_scales(&cut, layer);
+  count_scales(&local, layer);
   for (int piece = 0; piece < N_PIECES; piece++)
     workload->memory[piece].transient_bytes = 0;
 }
@@ -296,7 +296,7 @@ typedef struct {
 
 static gboolean look(Trainer *trainer, int step, gpointer data, GError **error) {
   const Parameters *parameters = trainer->parameters;
-  const Cut *cut = &parameters->cut;
+  const LocalSizes *local = &parameters->local;
   Held *held = data;
   if (step < trainer->program->n_steps)
     return TRUE;
@@ -307,8 +307,8 @@ static gboolean look(Trainer *trainer, int step, gpointer data, GError **error) 
     held->held[MEMORY_OPTIMIZER] += size_of(block->master) + size_of(block->m) + size_of(block->v);
   }
   held->held[MEMORY_ACTIVATIONS] = (double)trainer->activations.most_bytes;
-  held->context =
-      context_bytes(&trainer->activations) + cut->element_bytes * cut->tokens * (2 * cut->q_width + 2 * cut->kv_width);
+  held->context = context_bytes(&trainer->activations) +
+                  local->element_bytes * local->tokens * (2 * local->q_width + 2 * local->kv_width);
   return TRUE;
 }
 
@@ -388,8 +388,8 @@ TEST(buffers_of_cp_are_as_large_as_the_program_s) {
         ck_assert(plan_complete(plan, &narrow, NULL, NULL));
         g_autoptr(Workload) workload = workload_new(&narrow, plan, NULL);
         g_autoptr(Program) program = program_of_plan(workload, NULL);
-        const Cut cut = cut_of(&narrow, method_of(plan));
-        const double row_sums = comm == CP_RING ? 4.0 * cut.sequences * cut.heads * cut.seq_len : 0;
+        const LocalSizes local = local_sizes_of(&narrow, method_of(plan));
+        const double row_sums = comm == CP_RING ? 4.0 * local.sequences * local.heads * local.seq_len : 0;
         const Held held = run_rank(workload, program, plan->gpus - 1);
         ck_assert_double_eq(held.context - row_sums, workload->memory[PIECE_LAYER].transient_bytes);
       }

@@ -14,7 +14,7 @@ enum { N_MICRO_BATCHES = 8 };
 /* Activations of the one stage of a plan, on a device that computes nothing. */
 typedef struct {
   Workload *workload; /* owned, as all of these */
-  Cut cut;
+  LocalSizes local;
   Device *device;
   DeviceStream *stream;
   DeviceEvent *event;
@@ -22,14 +22,14 @@ typedef struct {
 } Fixture;
 
 static void open_fixture(Fixture *fixture, Workload *workload, gboolean has_w) {
-  *fixture = (Fixture){.workload = workload, .cut = cut_of(workload->model, workload->method)};
+  *fixture = (Fixture){.workload = workload, .local = local_sizes_of(workload->model, workload->method)};
   fixture->device = null_device.open(0, 1, G_GINT64_CONSTANT(1) << 40, NULL);
   fixture->stream = null_device.stream_new(fixture->device, STREAM_COMPUTE, NULL);
   fixture->event = null_device.event_new(fixture->device, NULL);
   null_device.record(fixture->stream, fixture->event);
   const StageLayers *layers[] = {&workload->stages[0].layers};
   const ActivationsUse use = {.n_stages = 1, .n_micro_batches = N_MICRO_BATCHES, .layers = layers, .has_w = has_w};
-  ck_assert(activations_init(&fixture->activations, &fixture->cut, fixture->device, &use, NULL));
+  ck_assert(activations_init(&fixture->activations, &fixture->local, fixture->device, &use, NULL));
 }
 
 static void close_fixture(Fixture *fixture) {
@@ -44,7 +44,7 @@ static void close_fixture(Fixture *fixture) {
  * layer, and with the loss's 5 in the head) are not among what PieceMemory counts. */
 static double slack_bytes(const Fixture *fixture) {
   const double layers = fixture->workload->stages[0].layers.n_layers;
-  return 256 * (24 * layers + 24) + 4.0 * fixture->cut.tokens * (4 * layers + 5);
+  return 256 * (24 * layers + 24) + 4.0 * fixture->local.tokens * (4 * layers + 5);
 }
 
 /* The input is among what I reads. */
@@ -103,12 +103,12 @@ TEST(what_experts_keep_is_what_the_program_says) {
     model.experts = (ModelExperts){.n = 16, .per_token = 4, .ffn_hidden = 704, .shared_ffn_hidden = 1408, .every = 1};
     Fixture fixture;
     open_fixture(&fixture, workload_of(&model, tp, tp > 1, ATTENTION_FLASH, RECOMPUTE_NONE), FALSE);
-    const Cut *cut = &fixture.cut;
+    const LocalSizes *local = &fixture.local;
     const PieceMemory *layer = &fixture.workload->memory[PIECE_LAYER], *head = &fixture.workload->memory[PIECE_HEAD];
     const double n = fixture.workload->stages[0].layers.n_layers;
     const double for_i = n * layer->released_by_I + head->released_by_I;
-    const double scores = n * (cut->element_bytes + 5) * (double)cut->split_tokens * 16;
-    const double choices = n * 2 * 4 * (double)cut->split_tokens * 4;
+    const double scores = n * (local->element_bytes + 5) * (double)local->split_tokens * 16;
+    const double choices = n * 2 * 4 * (double)local->split_tokens * 4;
     assert_part(&fixture, PART_FOR_I, for_i - scores + choices);
     assert_part(&fixture, PART_FOR_W, n * layer->saved_bytes + head->saved_bytes - for_i);
     close_fixture(&fixture);

@@ -5,8 +5,8 @@
 #include <check.h>
 #include <math.h>
 
-#include "cut.h"
 #include "expert_cases.h"
+#include "local_sizes.h"
 #include "method_of.h"
 #include "plan.h"
 
@@ -141,15 +141,15 @@ TEST(traffic_of_experts_has_its_closed_form) {
       g_autoptr(Workload) dense = cut_workload(&llama, tp, 0, 4, 1, RECOMPUTE_NONE);
       g_autoptr(Workload) again = cut_workload(&model, tp, whole ? 1 : 0, 4, 4, RECOMPUTE_FULL);
       const WorkList *lists = workload->work[PIECE_LAYER], *dense_lists = dense->work[PIECE_LAYER];
-      const double rows = 4.0 * (2 * 512 / tp) * 1024 * 2, cut = tp > 1 && !whole ? 2 * tp * rows : 0;
+      const double rows = 4.0 * (2 * 512 / tp) * 1024 * 2, local = tp > 1 && !whole ? 2 * tp * rows : 0;
       ck_assert_double_eq(sent_of(&lists[PHASE_F], AXIS_EP), 2 * rows);
       ck_assert_double_eq(sent_of(&lists[PHASE_I], AXIS_EP), 2 * rows);
       ck_assert_double_eq(sent_of(&lists[PHASE_W], AXIS_EP), 0);
       ck_assert_double_eq(sent_of(&lists[PHASE_B], AXIS_EP), 2 * rows);
       ck_assert_double_eq(sent_of(&again->work[PIECE_LAYER][PHASE_B], AXIS_EP), 4 * rows);
       /* the shared expert gathers and scatters what the MLP did */
-      ck_assert_double_eq(sent_of(&lists[PHASE_F], AXIS_TP), sent_of(&dense_lists[PHASE_F], AXIS_TP) + cut);
-      ck_assert_double_eq(sent_of(&lists[PHASE_B], AXIS_TP), sent_of(&dense_lists[PHASE_B], AXIS_TP) + cut);
+      ck_assert_double_eq(sent_of(&lists[PHASE_F], AXIS_TP), sent_of(&dense_lists[PHASE_F], AXIS_TP) + local);
+      ck_assert_double_eq(sent_of(&lists[PHASE_B], AXIS_TP), sent_of(&dense_lists[PHASE_B], AXIS_TP) + local);
     }
 }
 
@@ -180,9 +180,10 @@ TEST(the_fullest_rank_has_the_plans_share_of_rows) {
         ck_assert_int_eq(after->n_items, before->n_items);
       }
       ck_assert_double_eq(workload_model_flops(uneven), workload_model_flops(even));
-      const Cut cut = cut_of(&model, method_of(plan)), even_cut = cut_of(&model, method_of(even->plan));
-      ck_assert_int_eq(2 * cut.expert_rows, 3 * even_cut.expert_rows);
-      ck_assert_int_eq(cut.routed_tokens, even_cut.routed_tokens);
+      const LocalSizes local = local_sizes_of(&model, method_of(plan)),
+                       even_cut = local_sizes_of(&model, method_of(even->plan));
+      ck_assert_int_eq(2 * local.expert_rows, 3 * even_cut.expert_rows);
+      ck_assert_int_eq(local.routed_tokens, even_cut.routed_tokens);
     }
 }
 

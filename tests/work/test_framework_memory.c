@@ -70,7 +70,7 @@ TEST(a_loss_on_whole_logits_holds_them_on_every_rank) {
   const FrameworkMemory whole = {.logits = LOGITS_WHOLE, .logit_bytes = 20}, split = {.logit_bytes = 20};
   const FrameworkMemory replicated = {.logits = LOGITS_REPLICATED, .logit_bytes = 20};
   g_autoptr(Workload) on_each = workload_under(whole, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
-  g_autoptr(Workload) cut = workload_under(split, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  g_autoptr(Workload) local = workload_under(split, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   g_autoptr(Workload) bare = workload_of(&llama, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   const double logits = tokens * 32768;
   const PieceMemory *head = &on_each->memory[PIECE_HEAD];
@@ -83,8 +83,8 @@ TEST(a_loss_on_whole_logits_holds_them_on_every_rank) {
   g_autoptr(Workload) copied = workload_under(replicated, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   ck_assert_double_eq(copied->memory[PIECE_HEAD].saved_bytes, head->saved_bytes);
   ck_assert_double_eq(copied->memory[PIECE_HEAD].transient_bytes, 16 * logits); /* the pieces are gone by then */
-  ck_assert_double_eq(cut->memory[PIECE_HEAD].transient_bytes, 16 * logits / 4);
-  ck_assert_double_eq(cut->memory[PIECE_HEAD].saved_bytes, bare->memory[PIECE_HEAD].saved_bytes);
+  ck_assert_double_eq(local->memory[PIECE_HEAD].transient_bytes, 16 * logits / 4);
+  ck_assert_double_eq(local->memory[PIECE_HEAD].saved_bytes, bare->memory[PIECE_HEAD].saved_bytes);
   ck_assert_double_eq(bare->memory[PIECE_HEAD].transient_bytes, 2 * logits / 4);
 }
 
@@ -108,13 +108,13 @@ TEST(a_vocabulary_is_padded_unless_a_framework_has_it_as_it_is) {
   Model model = llama;
   model.vocab = 32001;
   g_autoptr(Plan) plan = plan_of(4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
-  const Cut padded = cut_of(&model, method_of(plan));
+  const LocalSizes padded = local_sizes_of(&model, method_of(plan));
   plan->memory.vocabulary = VOCABULARY_AS_IS;
-  const Cut bare = cut_of(&model, method_of(plan));
+  const LocalSizes bare = local_sizes_of(&model, method_of(plan));
   ck_assert_int_eq(padded.vocab_width, 8064);
   ck_assert_int_eq(bare.vocab_width, 8001);
   ck_assert_int_eq(linear_of(&bare, LINEAR_LOGITS).n, 8001);
-  ck_assert_int_eq(cut_piece_parameters(&padded, PIECE_HEAD) - cut_piece_parameters(&bare, PIECE_HEAD), 63 * 1024);
+  ck_assert_int_eq(local_piece_parameters(&padded, PIECE_HEAD) - local_piece_parameters(&bare, PIECE_HEAD), 63 * 1024);
 }
 
 TEST(selective_by_products_keeps_every_other) {

@@ -101,13 +101,13 @@ static gboolean make_parts(Executor *executor, GError **error) {
   const Method *method = executor->execution->workload->method;
   if (method->pp == 1 || !method->splits_stage_tensors)
     return TRUE;
-  const Cut *cut = &executor->trainer->parameters->cut;
-  if (cut->tokens * cut->model->hidden % cut->tp != 0)
+  const LocalSizes *local = &executor->trainer->parameters->local;
+  if (local->tokens * local->model->hidden % local->tp != 0)
     return fail_impossible(error,
                            "%" G_GINT64_FORMAT " tokens × hidden %" G_GINT64_FORMAT
                            " are not a multiple of tp %" G_GINT64_FORMAT
                            ": framework %s sends them in so many parts; leave --framework out",
-                           cut->tokens, cut->model->hidden, cut->tp, method->framework);
+                           local->tokens, local->model->hidden, local->tp, method->framework);
   const int n = layout_group_size(layout, AXIS_BIT(AXIS_TP));
   g_autofree int *members = g_new(int, n);
   layout_group_members(layout, AXIS_BIT(AXIS_TP), executor->execution->rank, members);

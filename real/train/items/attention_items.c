@@ -17,14 +17,14 @@ static gint64 layer_of(const ItemCall *call) {
 }
 
 static float scale_of(const ItemCall *call) {
-  const Model *model = item_cut(call)->model;
+  const Model *model = item_local_sizes(call)->model;
   const ModelFactors *factors = &model->factors;
   const float scale = factors->scores > 0 ? (float)factors->scores : 1 / sqrtf((float)model->head_dim);
   return factors->by_layer ? scale / (float)(layer_of(call) + 1) : scale;
 }
 
-static char *qkv_column(const Cut *cut, char *qkv, gint64 first) {
-  return qkv + first * (gint64)cut->element_bytes;
+static char *qkv_column(const LocalSizes *local, char *qkv, gint64 first) {
+  return qkv + first * (gint64)local->element_bytes;
 }
 
 /* Advances the weight pointers by n elements. */
@@ -43,13 +43,13 @@ typedef struct {
   gint64 n_own;                /* groups of such columns, side by side, with weights of their own */
 } NormedColumns;
 
-static NormedColumns normed_columns(const Cut *cut, gboolean of_k) {
-  const gint64 width = of_k ? cut->kv_width : cut->q_width, d = cut->model->head_dim, heads = width / d;
-  NormedColumns columns = {.first = of_k ? cut->q_width : 0, .width = width, .n_rows = cut->tokens, .n_own = 1};
-  if (cut->model->qk_norms == QK_NORMS_WHOLE)
+static NormedColumns normed_columns(const LocalSizes *local, gboolean of_k) {
+  const gint64 width = of_k ? local->kv_width : local->q_width, d = local->model->head_dim, heads = width / d;
+  NormedColumns columns = {.first = of_k ? local->q_width : 0, .width = width, .n_rows = local->tokens, .n_own = 1};
+  if (local->model->qk_norms == QK_NORMS_WHOLE)
     return columns;
   columns.width = d;
-  if (cut->model->qk_norms == QK_NORMS_OWN)
+  if (local->model->qk_norms == QK_NORMS_OWN)
     columns.n_own = heads;
   else
     columns.n_rows *= heads;
@@ -59,39 +59,39 @@ static NormedColumns normed_columns(const Cut *cut, gboolean of_k) {
 /* The norm of the i-th group with its own weights. In place; the product's output is kept separately. The block has a
  * whole norm's weights for all ranks' columns, and so it has those of each head. */
 static NormKernel qk_norm(const ItemCall *call, gboolean of_k, gint64 i) {
-  const Cut *cut = item_cut(call);
-  const NormedColumns columns = normed_columns(cut, of_k);
+  const LocalSizes *local = item_local_sizes(call);
+  const NormedColumns columns = normed_columns(local, of_k);
   const SavedLayer saved = item_saved(call);
   SavedNorm kept = of_k ? saved.k_norm : saved.q_norm;
-  kept.kept += i * columns.n_rows * columns.width * (gint64)cut->element_bytes;
+  kept.kept += i * columns.n_rows * columns.width * (gint64)local->element_bytes;
   kept.mean += kept.mean != NULL ? i * columns.n_rows : 0;
   kept.rstd += i * columns.n_rows;
   const Block *block = item_block(call, BLOCK_LAYER);
   NormKernel norm = item_norm(call, block, of_k ? ROLE_K_NORM : ROLE_Q_NORM, &kept);
   norm.rows = columns.n_rows;
   norm.width = columns.width;
-  norm.per_line = columns.n_rows / cut->tokens;
-  norm.ld = cut_qkv_width(cut);
-  if (cut->model->qk_norms != QK_NORMS_HEADS) {
+  norm.per_line = columns.n_rows / local->tokens;
+  norm.ld = local_qkv_width(local);
+  if (local->model->qk_norms != QK_NORMS_HEADS) {
     const gint64 first = call->trainer->parameters->at.at[AXIS_TP] * columns.n_own + i;
     norm_move_weights(&norm, first * columns.width);
   }
-  if (cut->model->qk_norms == QK_NORMS_WHOLE && cut->tp > 1) {
-    norm.whole_width = cut->tp * columns.width;
-    norm.sums[0] = item_memory(call)->qk_sums + (of_k ? cut->tokens : 0);
-    norm.sums[1] = norm.sums[0] + 2 * cut->tokens;
+  if (local->model->qk_norms == QK_NORMS_WHOLE && local->tp > 1) {
+    norm.whole_width = local->tp * columns.width;
+    norm.sums[0] = item_memory(call)->qk_sums + (of_k ? local->tokens : 0);
+    norm.sums[1] = norm.sums[0] + 2 * local->tokens;
   }
   const gint64 at = columns.first + i * columns.width;
   if (call->is_backward)
-    norm.dy = norm.dx = qkv_column(cut, item_gradients(call).d_qkv, at);
+    norm.dy = norm.dx = qkv_column(local, item_gradients(call).d_qkv, at);
   else
-    norm.x = norm.y = qkv_column(cut, saved.qkv, at);
+    norm.x = norm.y = qkv_column(local, saved.qkv, at);
   return norm;
 }
 
 static void run_qk_norm(const ItemCall *call) {
   const gboolean of_k = call->argument;
-  for (gint64 i = 0; i < normed_columns(item_cut(call), of_k).n_own; i++) {
+  for (gint64 i = 0; i < normed_columns(item_local_sizes(call), of_k).n_own; i++) {
     const Kernel kernel = {.kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
                            .norm = qk_norm(call, of_k, i)};
     item_launch(call, &kernel);
@@ -108,15 +108,15 @@ static void run_qk_norm_sums(const ItemCall *call) {
 }
 
 void item_rope(const ItemCall *call, gint64 n_heads, gint64 dim, gint64 ld, char *x) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const Kernel kernel = {.kind = KERNEL_ROPE,
                          .rope = {.number = (guint8)item_number(call),
                                   .inverse = call->argument != 0,
-                                  .rows = cut->tokens,
-                                  .seq_len = cut->seq_len,
+                                  .rows = local->tokens,
+                                  .seq_len = local->seq_len,
                                   .n_heads = n_heads,
                                   .head_dim = dim,
-                                  .head_stride = cut->model->head_dim,
+                                  .head_stride = local->model->head_dim,
                                   .ld = ld,
                                   .base = item_rope_base,
                                   .pieces = parameters_pieces(call->trainer->parameters),
@@ -125,69 +125,69 @@ void item_rope(const ItemCall *call, gint64 n_heads, gint64 dim, gint64 ld, char
 }
 
 static void run_rope(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  item_rope(call, (cut->q_width + cut->kv_width) / cut->model->head_dim, cut->model->head_dim, cut_qkv_width(cut),
-            call->argument ? item_gradients(call).d_qkv : item_saved(call).qkv);
+  const LocalSizes *local = item_local_sizes(call);
+  item_rope(call, (local->q_width + local->kv_width) / local->model->head_dim, local->model->head_dim,
+            local_qkv_width(local), call->argument ? item_gradients(call).d_qkv : item_saved(call).qkv);
 }
 
 /* The window of the call's layer; layers may differ. */
 static gint64 window_of(const ItemCall *call) {
-  const Model *model = item_cut(call)->model;
+  const Model *model = item_local_sizes(call)->model;
   const gint64 layer = layer_of(call);
   const gboolean is_whole =
       model->windowed_layers != NULL && layer < model->n_layers && model->windowed_layers[layer] == '0';
-  return is_whole ? 0 : model_window(model, item_cut(call)->method->seq_len);
+  return is_whole ? 0 : model_window(model, item_local_sizes(call)->method->seq_len);
 }
 
 /* For this rank's heads, over whole sequences. */
 static ScoreRule score_rule(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  const Model *model = cut->model;
+  const LocalSizes *local = item_local_sizes(call);
+  const Model *model = local->model;
   ScoreRule rule = {.window = window_of(call)};
   if (model->positions == POSITIONS_ALIBI) {
     rule.alibi_heads = model->n_heads;
-    rule.first_head = call->trainer->parameters->at.at[AXIS_TP] * cut->heads;
+    rule.first_head = call->trainer->parameters->at.at[AXIS_TP] * local->heads;
   }
   return rule;
 }
 
 /* In latent attention W does not read dK and dV, so they go to scratch. */
 static void place_gradients(const ItemCall *call, FlashKernel *task) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const LayerGradients gradients = item_gradients(call);
   task->d_o = item_memory(call)->d_attention;
   task->dq = gradients.d_qkv;
-  task->dk = qkv_column(cut, gradients.d_qkv, cut->q_width);
-  if (cut->model->latent.kv_rank > 0) {
+  task->dk = qkv_column(local, gradients.d_qkv, local->q_width);
+  if (local->model->latent.kv_rank > 0) {
     task->dq = gradients.d_q;
     task->dk = item_memory(call)->latent.d_kv;
-    task->ld_dq = cut->q_width;
-    task->ld_dkv = cut->kv_width + cut->v_width;
+    task->ld_dq = local->q_width;
+    task->ld_dkv = local->kv_width + local->v_width;
   }
-  task->dv = qkv_column(cut, task->dk, cut->kv_width);
+  task->dv = qkv_column(local, task->dk, local->kv_width);
 }
 
 FlashKernel item_flash(const ItemCall *call, gboolean is_backward) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const SavedLayer saved = item_saved(call);
-  const gint64 k = cut->q_width, v = cut->q_width + cut->kv_width;
+  const gint64 k = local->q_width, v = local->q_width + local->kv_width;
   FlashKernel task = {.number = (guint8)call->trainer->parameters->number,
-                      .sequences = cut->sequences,
-                      .seq_len = cut->seq_len,
-                      .n_heads = cut->heads,
-                      .n_kv_heads = cut->kv_width / cut->model->head_dim,
-                      .head_dim = cut->model->head_dim,
-                      .v_head_dim = model_v_head_dim(cut->model),
+                      .sequences = local->sequences,
+                      .seq_len = local->seq_len,
+                      .n_heads = local->heads,
+                      .n_kv_heads = local->kv_width / local->model->head_dim,
+                      .head_dim = local->model->head_dim,
+                      .v_head_dim = model_v_head_dim(local->model),
                       .scale = scale_of(call),
                       .rule = score_rule(call),
                       .drop = item_score_dropout(call),
-                      .ld_qkv = cut_qkv_width(cut),
-                      .ld_dq = cut_qkv_width(cut),
-                      .ld_dkv = cut_qkv_width(cut),
-                      .ld_o = cut->out_width,
+                      .ld_qkv = local_qkv_width(local),
+                      .ld_dq = local_qkv_width(local),
+                      .ld_dkv = local_qkv_width(local),
+                      .ld_o = local->out_width,
                       .q = saved.qkv,
-                      .k = qkv_column(cut, saved.qkv, k),
-                      .v = qkv_column(cut, saved.qkv, v),
+                      .k = qkv_column(local, saved.qkv, k),
+                      .v = qkv_column(local, saved.qkv, v),
                       .o = saved.attention,
                       .lse = saved.lse};
   if (is_backward)
@@ -214,25 +214,25 @@ typedef struct {
 } Operand;
 
 /* Columns of T × ld rows, `width` of them per head. */
-static Operand heads_at(const Cut *cut, char *base, gint64 ld, gint64 width, gboolean is_query) {
-  const gint64 shared = cut->q_width / cut->kv_width;
-  return (Operand){base, ld, cut->seq_len * ld, is_query ? shared * width : width, is_query ? width : 0};
+static Operand heads_at(const LocalSizes *local, char *base, gint64 ld, gint64 width, gboolean is_query) {
+  const gint64 shared = local->q_width / local->kv_width;
+  return (Operand){base, ld, local->seq_len * ld, is_query ? shared * width : width, is_query ? width : 0};
 }
 
-static Operand scores_at(const Cut *cut, char *base) {
-  const gint64 s = cut->seq_len, shared = cut->q_width / cut->kv_width;
-  return (Operand){base, s, cut->heads * s * s, shared * s * s, s * s};
+static Operand scores_at(const LocalSizes *local, char *base) {
+  const gint64 s = local->seq_len, shared = local->q_width / local->kv_width;
+  return (Operand){base, s, local->heads * s * s, shared * s * s, s * s};
 }
 
-static char *operand_at(const Cut *cut, const Operand *operand, gint64 sequence, gint64 query) {
-  return operand->base + (sequence * operand->of_sequence + query * operand->of_query) * (gint64)cut->element_bytes;
+static char *operand_at(const LocalSizes *local, const Operand *operand, gint64 sequence, gint64 query) {
+  return operand->base + (sequence * operand->of_sequence + query * operand->of_query) * (gint64)local->element_bytes;
 }
 
 /* C = A·B for all heads. If C belongs to a key head, it is summed over the query heads that share it. */
 static void products(const ItemCall *call, Operand a, Operand b, Operand c) {
-  const Cut *cut = item_cut(call);
-  const gint64 shared = cut->q_width / cut->kv_width, key_heads = cut->heads / shared;
-  for (gint64 sequence = 0; sequence < cut->sequences; sequence++)
+  const LocalSizes *local = item_local_sizes(call);
+  const gint64 shared = local->q_width / local->kv_width, key_heads = local->heads / shared;
+  for (gint64 sequence = 0; sequence < local->sequences; sequence++)
     for (gint64 query = 0; query < shared; query++) {
       Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(call->item)};
       MatmulKernel *product = &kernel.matmul;
@@ -241,9 +241,9 @@ static void products(const ItemCall *call, Operand a, Operand b, Operand c) {
       product->lda = a.ld, product->stride_a = a.of_key_head;
       product->ldb = b.ld, product->stride_b = b.of_key_head;
       product->ldc = c.ld, product->stride_c = c.of_key_head;
-      product->a = operand_at(cut, &a, sequence, query);
-      product->b = operand_at(cut, &b, sequence, query);
-      product->c = operand_at(cut, &c, sequence, query);
+      product->a = operand_at(local, &a, sequence, query);
+      product->b = operand_at(local, &b, sequence, query);
+      product->c = operand_at(local, &c, sequence, query);
       item_launch(call, &kernel);
     }
 }
@@ -256,33 +256,33 @@ static const guint8 operands[][3] = {
 
 /* Runs one of the unfused products, on fused attention's operands. */
 static void run_product(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const SavedLayer saved = item_saved(call);
   const FlashKernel task = item_flash(call, call->is_backward);
   const gint64 d = task.head_dim, of_v = task.v_head_dim;
-  const Operand all[] = {[Q] = heads_at(cut, (char *)task.q, task.ld_qkv, d, TRUE),
-                         [K] = heads_at(cut, (char *)task.k, task.ld_qkv, d, FALSE),
-                         [V] = heads_at(cut, (char *)task.v, task.ld_qkv, of_v, FALSE),
-                         [O] = heads_at(cut, task.o, task.ld_o, of_v, TRUE),
-                         [D_O] = heads_at(cut, (char *)task.d_o, task.ld_o, of_v, TRUE),
-                         [DQ] = heads_at(cut, task.dq, task.ld_dq, d, TRUE),
-                         [DK] = heads_at(cut, task.dk, task.ld_dkv, d, FALSE),
-                         [DV] = heads_at(cut, task.dv, task.ld_dkv, of_v, FALSE),
-                         [P] = scores_at(cut, saved.dropped != NULL ? saved.dropped : saved.scores),
-                         [S] = scores_at(cut, saved.scores),
-                         [DP] = scores_at(cut, item_memory(call)->d_scores)};
+  const Operand all[] = {[Q] = heads_at(local, (char *)task.q, task.ld_qkv, d, TRUE),
+                         [K] = heads_at(local, (char *)task.k, task.ld_qkv, d, FALSE),
+                         [V] = heads_at(local, (char *)task.v, task.ld_qkv, of_v, FALSE),
+                         [O] = heads_at(local, task.o, task.ld_o, of_v, TRUE),
+                         [D_O] = heads_at(local, (char *)task.d_o, task.ld_o, of_v, TRUE),
+                         [DQ] = heads_at(local, task.dq, task.ld_dq, d, TRUE),
+                         [DK] = heads_at(local, task.dk, task.ld_dkv, d, FALSE),
+                         [DV] = heads_at(local, task.dv, task.ld_dkv, of_v, FALSE),
+                         [P] = scores_at(local, saved.dropped != NULL ? saved.dropped : saved.scores),
+                         [S] = scores_at(local, saved.scores),
+                         [DP] = scores_at(local, item_memory(call)->d_scores)};
   const guint8 *of = operands[call->argument];
   products(call, all[of[0]], all[of[1]], all[of[2]]);
 }
 
 static void run_softmax(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   Kernel kernel = {.kind = call->argument ? KERNEL_SOFTMAX_BACKWARD : KERNEL_SOFTMAX_FORWARD,
                    .softmax = {.number = (guint8)call->trainer->parameters->number,
-                               .matrices = cut->sequences * cut->heads,
-                               .seq_len = cut->seq_len,
+                               .matrices = local->sequences * local->heads,
+                               .seq_len = local->seq_len,
                                .scale = scale_of(call),
-                               .n_heads = cut->heads,
+                               .n_heads = local->heads,
                                .rule = score_rule(call),
                                .scores = item_saved(call).scores,
                                .dscores = item_memory(call)->d_scores}};

@@ -40,8 +40,8 @@ static int own_rank(const ItemCall *call) {
   return call->trainer->parameters->at.at[AXIS_CP];
 }
 
-static char *element(const Cut *cut, const void *base, gint64 i) {
-  return (char *)(gsize)base + i * (gint64)cut->element_bytes;
+static char *element(const LocalSizes *local, const void *base, gint64 i) {
+  return (char *)(gsize)base + i * (gint64)local->element_bytes;
 }
 
 static void launch_flash(const ItemCall *call, const FlashKernel *task) {
@@ -52,32 +52,32 @@ static void launch_flash(const ItemCall *call, const FlashKernel *task) {
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
 /* This rank's tokens, one block per sequence, starting at a row and a column. */
-static Rows tokens_at(const Cut *cut, char *base, gint64 ld, gint64 row, gint64 column) {
-  return (Rows){element(cut, base, row * ld + column), ld, cut->seq_len * ld};
+static Rows tokens_at(const LocalSizes *local, char *base, gint64 ld, gint64 row, gint64 column) {
+  return (Rows){element(local, base, row * ld + column), ld, local->seq_len * ld};
 }
 
 /* Gradients of this rank's own Q, starting at a row of each sequence; and of its K and V. */
 static Rows own_dq(const ItemCall *call, gint64 row) {
   const FlashKernel task = item_flash(call, TRUE);
-  return tokens_at(item_cut(call), task.dq, task.ld_dq, row, 0);
+  return tokens_at(item_local_sizes(call), task.dq, task.ld_dq, row, 0);
 }
 
 static Rows own_dkv(const ItemCall *call) {
   const FlashKernel task = item_flash(call, TRUE);
-  return tokens_at(item_cut(call), task.dk, task.ld_dkv, 0, 0);
+  return tokens_at(item_local_sizes(call), task.dk, task.ld_dkv, 0, 0);
 }
 
 /* Reorders between one block of tokens per rank and whole sequences in order of position. */
 static void order_tokens(const ItemCall *call, char *by_rank, char *by_position, gint64 width, gboolean is_back) {
-  const Cut *cut = item_cut(call);
-  const gint64 half = cut->seq_len / 2, length = cut->cp * cut->seq_len;
-  const Extent extent = {cut->cp, half, width};
-  for (gint64 sequence = 0; sequence < cut->sequences; sequence++)
+  const LocalSizes *local = item_local_sizes(call);
+  const gint64 half = local->seq_len / 2, length = local->cp * local->seq_len;
+  const Extent extent = {local->cp, half, width};
+  for (gint64 sequence = 0; sequence < local->sequences; sequence++)
     for (int is_late = 0; is_late < 2; is_late++) {
-      const gint64 here = sequence * cut->seq_len + is_late * half;
-      const gint64 there = sequence * length + (is_late ? (2 * cut->cp - 1) * half : 0);
-      const Rows ranks = {element(cut, by_rank, here * width), width, cut->tokens * width};
-      const Rows positions = {element(cut, by_position, there * width), width, (is_late ? -half : half) * width};
+      const gint64 here = sequence * local->seq_len + is_late * half;
+      const gint64 there = sequence * length + (is_late ? (2 * local->cp - 1) * half : 0);
+      const Rows ranks = {element(local, by_rank, here * width), width, local->tokens * width};
+      const Rows positions = {element(local, by_position, there * width), width, (is_late ? -half : half) * width};
       item_copy(call, extent, is_back ? positions : ranks, is_back ? ranks : positions);
     }
 }
@@ -93,60 +93,60 @@ typedef struct {
 } ContextView;
 
 /* Positions of a cp rank's tokens of a sequence, from row `first` on. */
-static RowPositions positions_of(const Cut *cut, gint64 cp_rank, gint64 first) {
-  const SequencePieces pieces = parameters_pieces_of(cut, cp_rank);
-  return (RowPositions){MAX(cut->seq_len / 2 - first, 0), pieces.early + first, pieces.late + first};
+static RowPositions positions_of(const LocalSizes *local, gint64 cp_rank, gint64 first) {
+  const SequencePieces pieces = parameters_pieces_of(local, cp_rank);
+  return (RowPositions){MAX(local->seq_len / 2 - first, 0), pieces.early + first, pieces.late + first};
 }
 
 /* Narrows a task over all of a rank's own tokens to what it sees of the block `kv`; NULL: of the saved block. */
 static void look_at(const ItemCall *call, ContextView view, const char *kv, FlashKernel *task) {
-  const Cut *cut = item_cut(call);
-  task->block.query_at = positions_of(cut, own_rank(call), view.first_query);
+  const LocalSizes *local = item_local_sizes(call);
+  task->block.query_at = positions_of(local, own_rank(call), view.first_query);
   task->block.key_at = view.key_at;
   task->block.is_cut = TRUE;
   task->block.is_full = !view.is_own;
   task->block.queries = view.queries;
   task->block.keys = view.keys;
-  task->block.key_rows = cut->seq_len;
-  task->block.ld_kv = kv != NULL ? cut->kv_width + cut->v_width : task->ld_qkv;
+  task->block.key_rows = local->seq_len;
+  task->block.ld_kv = kv != NULL ? local->kv_width + local->v_width : task->ld_qkv;
   task->k = kv != NULL ? kv : task->k;
-  task->v = kv != NULL ? element(cut, kv, cut->kv_width) : task->v;
-  task->q = element(cut, task->q, view.first_query * task->ld_qkv);
-  task->o = element(cut, task->o, view.first_query * task->ld_o);
+  task->v = kv != NULL ? element(local, kv, local->kv_width) : task->v;
+  task->q = element(local, task->q, view.first_query * task->ld_qkv);
+  task->o = element(local, task->o, view.first_query * task->ld_o);
   task->lse += view.first_query;
   if (call->is_backward)
-    task->d_o = element(cut, task->d_o, view.first_query * task->ld_o);
+    task->d_o = element(local, task->d_o, view.first_query * task->ld_o);
 }
 
 /* --- ring --------------------------------------------------------------------------------------------------------- */
 
-static gint64 kv_width(const Cut *cut) {
-  return cut->kv_width + cut->v_width;
+static gint64 kv_width(const LocalSizes *local) {
+  return local->kv_width + local->v_width;
 }
 
-static gint64 kv_elements(const Cut *cut) {
-  return cut->tokens * kv_width(cut);
+static gint64 kv_elements(const LocalSizes *local) {
+  return local->tokens * kv_width(local);
 }
 
-static Rows k_and_v(const Cut *cut, char *qkv) {
-  return tokens_at(cut, qkv, cut_qkv_width(cut), 0, cut->q_width);
+static Rows k_and_v(const LocalSizes *local, char *qkv) {
+  return tokens_at(local, qkv, local_qkv_width(local), 0, local->q_width);
 }
 
-static Rows kv_block(const Cut *cut, char *block) {
-  return tokens_at(cut, block, kv_width(cut), 0, 0);
+static Rows kv_block(const LocalSizes *local, char *block) {
+  return tokens_at(local, block, kv_width(local), 0, 0);
 }
 
 /* `rows` K and V rows of each sequence here. */
-static Extent kv_extent(const Cut *cut, gint64 rows) {
-  return (Extent){cut->sequences, rows, kv_width(cut)};
+static Extent kv_extent(const LocalSizes *local, gint64 rows) {
+  return (Extent){local->sequences, rows, kv_width(local)};
 }
 
 /* View of the block that a step has. */
 static ContextView view_of(const ItemCall *call, gint64 step) {
-  const Cut *cut = item_cut(call);
-  const gint64 s = cut->seq_len, own = own_rank(call);
-  const gint64 of = (own - step - (call->is_backward ? 1 : 0) + 2 * cut->cp) % cut->cp;
-  const RowPositions key_at = positions_of(cut, of, 0);
+  const LocalSizes *local = item_local_sizes(call);
+  const gint64 s = local->seq_len, own = own_rank(call);
+  const gint64 of = (own - step - (call->is_backward ? 1 : 0) + 2 * local->cp) % local->cp;
+  const RowPositions key_at = positions_of(local, of, 0);
   if (of == own)
     return (ContextView){0, s, s, TRUE, key_at};
   return of < own ? (ContextView){0, s, s / 2, FALSE, key_at} : (ContextView){s / 2, s / 2, s, FALSE, key_at};
@@ -156,7 +156,7 @@ static ContextView view_of(const ItemCall *call, gint64 step) {
 static void ring_forward(const ItemCall *call) {
   const gint64 step = call->occurrence;
   FlashKernel task = item_flash(call, FALSE);
-  task.block.query_at = task.block.key_at = positions_of(item_cut(call), own_rank(call), 0);
+  task.block.query_at = task.block.key_at = positions_of(item_local_sizes(call), own_rank(call), 0);
   if (step > 0) {
     task.o = scratch(call)->part;
     task.lse = scratch(call)->part_lse;
@@ -167,54 +167,54 @@ static void ring_forward(const ItemCall *call) {
 
 /* Packs the saved block, which is sent first: in forward still the own one, in backward the previous rank's. */
 static void ring_pack(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  item_copy(call, kv_extent(cut, cut->seq_len), k_and_v(cut, item_saved(call).qkv),
-            kv_block(cut, scratch(call)->kv[0]));
+  const LocalSizes *local = item_local_sizes(call);
+  item_copy(call, kv_extent(local, local->seq_len), k_and_v(local, item_saved(call).qkv),
+            kv_block(local, scratch(call)->kv[0]));
 }
 
 /* Runs after the second attention, when the own block has been read and sent: saves the block that backward reads
  * first. */
 static void ring_keep(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  item_copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, scratch(call)->kv[1]),
-            k_and_v(cut, item_saved(call).qkv));
+  const LocalSizes *local = item_local_sizes(call);
+  item_copy(call, kv_extent(local, local->seq_len), kv_block(local, scratch(call)->kv[1]),
+            k_and_v(local, item_saved(call).qkv));
 }
 
 /* Merges `part` into the output so far. */
 static void ring_merge(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const ContextView view = view_of(call, call->occurrence + 1);
-  const gint64 first = view.first_query * cut->out_width;
+  const gint64 first = view.first_query * local->out_width;
   Kernel kernel = {.kind = KERNEL_MERGE,
                    .merge = {.number = (guint8)item_number(call),
-                             .sequences = cut->sequences,
-                             .seq_len = cut->seq_len,
+                             .sequences = local->sequences,
+                             .seq_len = local->seq_len,
                              .queries = view.queries,
-                             .n_heads = cut->heads,
-                             .head_dim = model_v_head_dim(cut->model),
-                             .o = element(cut, item_saved(call).attention, first),
+                             .n_heads = local->heads,
+                             .head_dim = model_v_head_dim(local->model),
+                             .o = element(local, item_saved(call).attention, first),
                              .lse = item_saved(call).lse + view.first_query,
-                             .other = element(cut, scratch(call)->part, first),
+                             .other = element(local, scratch(call)->part, first),
                              .other_lse = scratch(call)->part_lse + view.first_query}};
   item_launch(call, &kernel);
 }
 
 /* Zeroes the gradients that the first block does not write, before others are added to them. */
 static void ring_clear(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const ContextView view = view_of(call, 0);
   const Rows none = {0};
   if (view.first_query > 0)
-    item_move(call, (Extent){cut->sequences, view.first_query, cut->q_width}, none, none, own_dq(call, 0));
-  if (view.keys < cut->seq_len)
-    item_move(call, kv_extent(cut, cut->seq_len - view.keys), none, none,
-              tokens_at(cut, scratch(call)->d_kv[0], kv_width(cut), view.keys, 0));
+    item_move(call, (Extent){local->sequences, view.first_query, local->q_width}, none, none, own_dq(call, 0));
+  if (view.keys < local->seq_len)
+    item_move(call, kv_extent(local, local->seq_len - view.keys), none, none,
+              tokens_at(local, scratch(call)->d_kv[0], kv_width(local), view.keys, 0));
 }
 
 /* The first block needs no wait: it is read where it was saved, and its dQ, dK and dV are written where they
  * accumulate. A later block's dQ goes to `part`; its dK and dV go to the own block's place until they are added. */
 static void ring_backward(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const ContextScratch *context = scratch(call);
   const gint64 step = call->occurrence;
   const ContextView view = view_of(call, step);
@@ -224,40 +224,41 @@ static void ring_backward(const ItemCall *call) {
   task.block.ld_dkv = task.ld_dkv;
   if (step == 0) {
     task.dk = context->d_kv[0];
-    task.dv = element(cut, context->d_kv[0], cut->kv_width);
-    task.block.ld_dkv = kv_width(cut);
+    task.dv = element(local, context->d_kv[0], local->kv_width);
+    task.block.ld_dkv = kv_width(local);
   } else {
     task.dq = context->part;
-    task.block.ld_dq = cut->q_width;
+    task.block.ld_dq = local->q_width;
   }
-  task.dq = element(cut, task.dq, view.first_query * task.block.ld_dq);
+  task.dq = element(local, task.dq, view.first_query * task.block.ld_dq);
   launch_flash(call, &task);
 }
 
 static void ring_sum_dq(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const ContextView view = view_of(call, call->occurrence + 1);
   const Rows dq = own_dq(call, view.first_query);
-  const Rows part = tokens_at(cut, scratch(call)->part, cut->q_width, view.first_query, 0);
-  item_move(call, (Extent){cut->sequences, view.queries, cut->q_width}, dq, part, dq);
+  const Rows part = tokens_at(local, scratch(call)->part, local->q_width, view.first_query, 0);
+  item_move(call, (Extent){local->sequences, view.queries, local->q_width}, dq, part, dq);
 }
 
 static void ring_sum_dkv(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const gint64 step = call->occurrence + 1;
   const ContextView view = view_of(call, step);
-  const Rows own = own_dkv(call), round = kv_block(cut, scratch(call)->d_kv[step % 2]);
-  item_move(call, kv_extent(cut, view.keys), round, own, view.is_own ? own : round);
+  const Rows own = own_dkv(call), round = kv_block(local, scratch(call)->d_kv[step % 2]);
+  item_move(call, kv_extent(local, view.keys), round, own, view.is_own ? own : round);
 }
 
 static void hand_on(const ItemCall *call, char *const blocks[2], gint64 which) {
-  item_collective(call, item_number(call), blocks[which % 2], blocks[(which + 1) % 2], kv_elements(item_cut(call)));
+  item_collective(call, item_number(call), blocks[which % 2], blocks[(which + 1) % 2],
+                  kv_elements(item_local_sizes(call)));
 }
 
 static void ring_exchange(const ItemCall *call) {
   const ContextScratch *context = scratch(call);
   const CommType *comm = call->trainer->comm->type;
-  const gint64 step = call->occurrence, n_steps = item_cut(call)->cp - 1;
+  const gint64 step = call->occurrence, n_steps = item_local_sizes(call)->cp - 1;
   comm->batch_begin(call->trainer->comm);
   if (step < n_steps)
     hand_on(call, context->kv, step);
@@ -270,60 +271,61 @@ static void ring_exchange(const ItemCall *call) {
 
 /* This rank's block within all ranks' blocks. */
 static char *own_part(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  return element(cut, scratch(call)->kv[0], own_rank(call) * kv_elements(cut));
+  const LocalSizes *local = item_local_sizes(call);
+  return element(local, scratch(call)->kv[0], own_rank(call) * kv_elements(local));
 }
 
 static void gather_pack(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  item_copy(call, kv_extent(cut, cut->seq_len), k_and_v(cut, item_saved(call).qkv), kv_block(cut, own_part(call)));
+  const LocalSizes *local = item_local_sizes(call);
+  item_copy(call, kv_extent(local, local->seq_len), k_and_v(local, item_saved(call).qkv),
+            kv_block(local, own_part(call)));
 }
 
 static void gather_kv(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  item_collective(call, item_number(call), own_part(call), scratch(call)->kv[0], cut->cp * kv_elements(cut));
+  const LocalSizes *local = item_local_sizes(call);
+  item_collective(call, item_number(call), own_part(call), scratch(call)->kv[0], local->cp * kv_elements(local));
 }
 
 static void gather_order(const ItemCall *call) {
   const ContextScratch *context = scratch(call);
-  order_tokens(call, context->kv[0], context->kv[1], kv_width(item_cut(call)), FALSE);
+  order_tokens(call, context->kv[0], context->kv[1], kv_width(item_local_sizes(call)), FALSE);
 }
 
 static void gather_clear(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  const gint64 bytes = cut->cp * kv_elements(cut) * (gint64)cut->element_bytes;
+  const LocalSizes *local = item_local_sizes(call);
+  const gint64 bytes = local->cp * kv_elements(local) * (gint64)local->element_bytes;
   item_launch(call, &(Kernel){.kind = KERNEL_FILL, .fill = {.bytes = bytes, .to = scratch(call)->d_kv[0]}});
 }
 
 static void scatter_order(const ItemCall *call) {
   const ContextScratch *context = scratch(call);
-  order_tokens(call, context->kv[0], context->d_kv[0], kv_width(item_cut(call)), TRUE);
+  order_tokens(call, context->kv[0], context->d_kv[0], kv_width(item_local_sizes(call)), TRUE);
 }
 
 static void scatter_dkv(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  item_collective(call, item_number(call), scratch(call)->kv[0], own_part(call), cut->cp * kv_elements(cut));
+  const LocalSizes *local = item_local_sizes(call);
+  item_collective(call, item_number(call), scratch(call)->kv[0], own_part(call), local->cp * kv_elements(local));
 }
 
 static void scatter_unpack(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  item_copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, own_part(call)), own_dkv(call));
+  const LocalSizes *local = item_local_sizes(call);
+  item_copy(call, kv_extent(local, local->seq_len), kv_block(local, own_part(call)), own_dkv(call));
 }
 
 /* Attention of one piece's queries, to all keys up to theirs. */
 static void attend_piece(const ItemCall *call, gboolean is_late) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const ContextScratch *context = scratch(call);
-  const gint64 half = cut->seq_len / 2, piece = is_late ? 2 * cut->cp - 1 - own_rank(call) : own_rank(call);
+  const gint64 half = local->seq_len / 2, piece = is_late ? 2 * local->cp - 1 - own_rank(call) : own_rank(call);
   FlashKernel task = item_flash(call, call->is_backward);
   look_at(call, (ContextView){is_late ? half : 0, half, (piece + 1) * half, TRUE, {0}}, context->kv[1], &task);
-  task.block.key_rows = cut->cp * cut->seq_len;
+  task.block.key_rows = local->cp * local->seq_len;
   if (call->is_backward) {
-    task.dq = element(cut, task.dq, is_late * half * task.ld_dq);
+    task.dq = element(local, task.dq, is_late * half * task.ld_dq);
     task.dk = context->d_kv[0];
-    task.dv = element(cut, context->d_kv[0], cut->kv_width);
+    task.dv = element(local, context->d_kv[0], local->kv_width);
     task.block.ld_dq = task.ld_dq;
-    task.block.ld_dkv = kv_width(cut);
+    task.block.ld_dkv = kv_width(local);
     task.block.adds = TRUE;
   }
   launch_flash(call, &task);
@@ -342,34 +344,35 @@ typedef struct {
 } KeysValues;
 
 static KeysValues own_kv(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  const gint64 ld = cut_qkv_width(cut), k = cut->q_width, v = k + cut->kv_width;
+  const LocalSizes *local = item_local_sizes(call);
+  const gint64 ld = local_qkv_width(local), k = local->q_width, v = k + local->kv_width;
   char *qkv = item_saved(call).qkv;
-  return (KeysValues){tokens_at(cut, qkv, ld, 0, k), tokens_at(cut, qkv, ld, 0, v)};
+  return (KeysValues){tokens_at(local, qkv, ld, 0, k), tokens_at(local, qkv, ld, 0, v)};
 }
 
 static KeysValues own_gradients(const ItemCall *call) {
   const Rows dk = own_dkv(call);
-  const Cut *cut = item_cut(call);
-  return (KeysValues){dk, {element(cut, dk.at, cut->kv_width), dk.ld, dk.step}};
+  const LocalSizes *local = item_local_sizes(call);
+  return (KeysValues){dk, {element(local, dk.at, local->kv_width), dk.ld, dk.step}};
 }
 
 /* The copies of each head of K in rows, beside each other, and then of V. */
 static KeysValues copies_in(const ItemCall *call, char *buffer) {
-  const Cut *cut = item_cut(call);
-  const gint64 ld = cut->kv_copies * (cut->kv_width + cut->v_width);
-  return (KeysValues){tokens_at(cut, buffer, ld, 0, 0), tokens_at(cut, buffer, ld, 0, cut->kv_copies * cut->kv_width)};
+  const LocalSizes *local = item_local_sizes(call);
+  const gint64 ld = local->kv_copies * (local->kv_width + local->v_width);
+  return (KeysValues){tokens_at(local, buffer, ld, 0, 0),
+                      tokens_at(local, buffer, ld, 0, local->kv_copies * local->kv_width)};
 }
 
 /* Between heads, `width` columns in all, and all copies of each: copies, or adds up on the way back. */
 static void repeat_heads(const ItemCall *call, gint64 width, Rows own, Rows copies, gboolean is_back) {
-  const Cut *cut = item_cut(call);
-  const gint64 n_heads = cut->kv_width / cut->model->head_dim;
-  const Extent extent = {n_heads, cut->tokens, width / n_heads};
+  const LocalSizes *local = item_local_sizes(call);
+  const gint64 n_heads = local->kv_width / local->model->head_dim;
+  const Extent extent = {n_heads, local->tokens, width / n_heads};
   own.step = extent.width;
-  copies.step = cut->kv_copies * extent.width;
-  for (gint64 copy = 0; copy < cut->kv_copies; copy++) {
-    const Rows none = {0}, one = {element(cut, copies.at, copy * extent.width), copies.ld, copies.step};
+  copies.step = local->kv_copies * extent.width;
+  for (gint64 copy = 0; copy < local->kv_copies; copy++) {
+    const Rows none = {0}, one = {element(local, copies.at, copy * extent.width), copies.ld, copies.step};
     if (is_back)
       item_move(call, extent, one, copy > 0 ? own : none, own);
     else
@@ -379,54 +382,56 @@ static void repeat_heads(const ItemCall *call, gint64 width, Rows own, Rows copi
 
 /* Repeats K and V, or, in backward, sums the gradients of the copies. */
 static void ulysses_repeat(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const KeysValues own = call->is_backward ? own_gradients(call) : own_kv(call);
   const KeysValues copies = copies_in(call, call->is_backward ? scratch(call)->sent : scratch(call)->got);
-  repeat_heads(call, cut->kv_width, own.k, copies.k, call->is_backward);
-  repeat_heads(call, cut->v_width, own.v, copies.v, call->is_backward);
+  repeat_heads(call, local->kv_width, own.k, copies.k, call->is_backward);
+  repeat_heads(call, local->v_width, own.v, copies.v, call->is_backward);
 }
 
 /* Reorders between columns of this rank's tokens (several heads side by side) and the parts for each member. */
 static void order_by_member(const ItemCall *call, Rows tokens, gint64 width, Rows parts, gboolean is_back) {
-  const Cut *cut = item_cut(call);
-  const Extent extent = {cut->cp, cut->tokens, width / cut->cp};
+  const LocalSizes *local = item_local_sizes(call);
+  const Extent extent = {local->cp, local->tokens, width / local->cp};
   tokens.step = extent.width;
-  parts.step = cut->tokens * parts.ld;
+  parts.step = local->tokens * parts.ld;
   item_copy(call, extent, is_back ? parts : tokens, is_back ? tokens : parts);
 }
 
 /* The same for q, k and v. */
 static void order_qkv(const ItemCall *call, Rows q, Rows k, Rows v, char *parts, gboolean is_back) {
-  const Cut *cut = item_cut(call);
-  const gint64 widths[] = {cut->q_width, cut->kv_copies * cut->kv_width, cut->kv_copies * cut->v_width};
-  const gint64 width = cut_dealt_width(cut);
+  const LocalSizes *local = item_local_sizes(call);
+  const gint64 widths[] = {local->q_width, local->kv_copies * local->kv_width, local->kv_copies * local->v_width};
+  const gint64 width = local_dealt_width(local);
   const Rows tokens[] = {q, k, v};
   for (gint64 i = 0, column = 0; i < 3; column += widths[i++])
-    order_by_member(call, tokens[i], widths[i], tokens_at(cut, parts, width / cut->cp, 0, column / cut->cp), is_back);
+    order_by_member(call, tokens[i], widths[i], tokens_at(local, parts, width / local->cp, 0, column / local->cp),
+                    is_back);
 }
 
 static void pack_qkv(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  const Rows q = tokens_at(cut, item_saved(call).qkv, cut_qkv_width(cut), 0, 0);
-  const KeysValues kv = cut->kv_copies > 1 ? copies_in(call, scratch(call)->got) : own_kv(call);
+  const LocalSizes *local = item_local_sizes(call);
+  const Rows q = tokens_at(local, item_saved(call).qkv, local_qkv_width(local), 0, 0);
+  const KeysValues kv = local->kv_copies > 1 ? copies_in(call, scratch(call)->got) : own_kv(call);
   order_qkv(call, q, kv.k, kv.v, scratch(call)->sent, FALSE);
 }
 
 static void unpack_gradients(const ItemCall *call) {
-  const gboolean is_repeated = item_cut(call)->kv_copies > 1;
+  const gboolean is_repeated = item_local_sizes(call)->kv_copies > 1;
   const KeysValues kv = is_repeated ? copies_in(call, scratch(call)->sent) : own_gradients(call);
   order_qkv(call, own_dq(call, 0), kv.k, kv.v, scratch(call)->got, TRUE);
 }
 
 static void order_out(const ItemCall *call, char *out, char *parts, gboolean is_back) {
-  const Cut *cut = item_cut(call);
-  order_by_member(call, tokens_at(cut, out, cut->out_width, 0, 0), cut->out_width,
-                  tokens_at(cut, parts, cut->out_width / cut->cp, 0, 0), is_back);
+  const LocalSizes *local = item_local_sizes(call);
+  order_by_member(call, tokens_at(local, out, local->out_width, 0, 0), local->out_width,
+                  tokens_at(local, parts, local->out_width / local->cp, 0, 0), is_back);
 }
 
 /* q, k and v after the exchange: all tokens, some heads. */
 static char *exchanged_qkv(const ItemCall *call) {
-  const gboolean is_again = !call->is_backward && !call->item->recompute && item_cut(call)->method->repeats_attention;
+  const gboolean is_again =
+      !call->is_backward && !call->item->recompute && item_local_sizes(call)->method->repeats_attention;
   return is_again ? scratch(call)->sent : item_saved(call).qkv;
 }
 
@@ -436,25 +441,25 @@ static gboolean is_to_heads(const ItemCall *call) {
 }
 
 static void ulysses_pack(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const ContextScratch *context = scratch(call);
   if (is_to_heads(call) && call->is_backward)
     order_out(call, item_memory(call)->d_attention, context->sent, FALSE);
   else if (is_to_heads(call))
     pack_qkv(call);
   else if (call->is_backward)
-    order_tokens(call, context->sent, context->got, cut_dealt_width(cut) / cut->cp, TRUE);
+    order_tokens(call, context->sent, context->got, local_dealt_width(local) / local->cp, TRUE);
   else
-    order_tokens(call, context->sent, item_saved(call).all_tokens, cut->out_width / cut->cp, TRUE);
+    order_tokens(call, context->sent, item_saved(call).all_tokens, local->out_width / local->cp, TRUE);
 }
 
 static void ulysses_unpack(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const ContextScratch *context = scratch(call);
   if (is_to_heads(call) && call->is_backward)
-    order_tokens(call, context->got, context->d_out, cut->out_width / cut->cp, FALSE);
+    order_tokens(call, context->got, context->d_out, local->out_width / local->cp, FALSE);
   else if (is_to_heads(call))
-    order_tokens(call, context->got, exchanged_qkv(call), cut_dealt_width(cut) / cut->cp, FALSE);
+    order_tokens(call, context->got, exchanged_qkv(call), local_dealt_width(local) / local->cp, FALSE);
   else if (call->is_backward)
     unpack_gradients(call);
   else
@@ -462,34 +467,35 @@ static void ulysses_unpack(const ItemCall *call) {
 }
 
 static void ulysses_exchange(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   item_collective(call, item_number(call), scratch(call)->sent, scratch(call)->got,
-                  cut->tokens * (is_to_heads(call) != call->is_backward ? cut_dealt_width(cut) : cut->out_width));
+                  local->tokens *
+                      (is_to_heads(call) != call->is_backward ? local_dealt_width(local) : local->out_width));
 }
 
 /* All tokens of some heads: one kernel, as without cp. */
 static void ulysses_attend(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const ContextScratch *context = scratch(call);
-  const gint64 k = cut->q_width / cut->cp, v = k + cut->kv_copies * cut->kv_width / cut->cp;
+  const gint64 k = local->q_width / local->cp, v = k + local->kv_copies * local->kv_width / local->cp;
   FlashKernel task = item_flash(call, call->is_backward);
-  task.rule.first_head += own_rank(call) * (cut->heads / cut->cp);
-  task.drop.first_head += own_rank(call) * (cut->heads / cut->cp);
-  task.seq_len *= cut->cp;
-  task.n_heads /= cut->cp;
-  task.n_kv_heads = task.n_kv_heads * cut->kv_copies / cut->cp;
-  task.ld_qkv = cut_dealt_width(cut) / cut->cp;
+  task.rule.first_head += own_rank(call) * (local->heads / local->cp);
+  task.drop.first_head += own_rank(call) * (local->heads / local->cp);
+  task.seq_len *= local->cp;
+  task.n_heads /= local->cp;
+  task.n_kv_heads = task.n_kv_heads * local->kv_copies / local->cp;
+  task.ld_qkv = local_dealt_width(local) / local->cp;
   task.ld_dq = task.ld_dkv = task.ld_qkv;
-  task.ld_o /= cut->cp;
+  task.ld_o /= local->cp;
   task.q = exchanged_qkv(call);
-  task.k = element(cut, task.q, k);
-  task.v = element(cut, task.q, v);
+  task.k = element(local, task.q, k);
+  task.v = element(local, task.q, v);
   task.o = item_saved(call).all_tokens;
   if (call->is_backward) {
     task.d_o = context->d_out;
     task.dq = context->got; /* until they are packed; then `got` receives the own ones */
-    task.dk = element(cut, task.dq, k);
-    task.dv = element(cut, task.dq, v);
+    task.dk = element(local, task.dq, k);
+    task.dv = element(local, task.dq, v);
   }
   launch_flash(call, &task);
 }

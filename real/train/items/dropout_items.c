@@ -10,7 +10,7 @@
 /* Rate 0 in a model without dropout. The run's seed and the step form one number: a step's tokens do not depend on
  * it. */
 static Dropout dropout_of(const ItemCall *call, Drop drop) {
-  const Model *model = item_cut(call)->model;
+  const Model *model = item_local_sizes(call)->model;
   const double rates[N_DROPS] = {[DROP_EMBEDDING] = model->dropout_rate.embedding,
                                  [DROP_PROBABILITIES] = model->dropout_rate.attention,
                                  [DROP_ATTENTION] = model->dropout_rate.hidden,
@@ -31,42 +31,43 @@ static gint64 first_sequence(const ItemCall *call) {
 }
 
 ScoreDropout item_score_dropout(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   return (ScoreDropout){.dropout = dropout_of(call, DROP_PROBABILITIES),
                         .first_sequence = first_sequence(call),
-                        .n_heads = cut->model->n_heads,
-                        .first_head = call->trainer->parameters->at.at[AXIS_TP] * cut->heads,
-                        .length = cut->method->seq_len};
+                        .n_heads = local->model->n_heads,
+                        .first_head = call->trainer->parameters->at.at[AXIS_TP] * local->heads,
+                        .length = local->method->seq_len};
 }
 
 void item_drop_add(const ItemCall *call, Drop drop, const void *a, const void *b, const void *bias, void *out) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const Parameters *parameters = call->trainer->parameters;
   Kernel kernel = {
       .kind = KERNEL_DROP_ADD,
-      .drop_add = {.number = (guint8)parameters->number,
-                   .rows = cut->split_tokens,
-                   .width = cut->model->hidden,
-                   .dropout = dropout_of(call, drop),
-                   .places = {.first_row = cut->sequence_parallel ? parameters->at.at[AXIS_TP] * cut->split_tokens : 0,
-                              .seq_len = cut->seq_len,
-                              .first_sequence = first_sequence(call),
-                              .length = cut->method->seq_len,
-                              .pieces = parameters_pieces(parameters)},
-                   .a = a,
-                   .b = b,
-                   .bias = bias,
-                   .out = out}};
+      .drop_add = {
+          .number = (guint8)parameters->number,
+          .rows = local->split_tokens,
+          .width = local->model->hidden,
+          .dropout = dropout_of(call, drop),
+          .places = {.first_row = local->sequence_parallel ? parameters->at.at[AXIS_TP] * local->split_tokens : 0,
+                     .seq_len = local->seq_len,
+                     .first_sequence = first_sequence(call),
+                     .length = local->method->seq_len,
+                     .pieces = parameters_pieces(parameters)},
+          .a = a,
+          .b = b,
+          .bias = bias,
+          .out = out}};
   item_launch(call, &kernel);
 }
 
 static void drop_scores(const ItemCall *call, const char *from, char *to) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   Kernel kernel = {.kind = KERNEL_DROP_SCORES,
                    .drop_scores = {.number = (guint8)call->trainer->parameters->number,
-                                   .matrices = cut->sequences * cut->heads,
-                                   .seq_len = cut->seq_len,
-                                   .n_heads = cut->heads,
+                                   .matrices = local->sequences * local->heads,
+                                   .seq_len = local->seq_len,
+                                   .n_heads = local->heads,
                                    .drop = item_score_dropout(call),
                                    .from = from,
                                    .to = to}};
@@ -92,7 +93,7 @@ static void run_dropout_backward(const ItemCall *call) {
     return;
   }
   const LayerGradients gradients = item_gradients(call);
-  const Model *model = item_cut(call)->model;
+  const Model *model = item_local_sizes(call)->model;
   const int n_hidden = model->dropout_rate.hidden == 0 ? 0 : model->parallel_block ? 1 : 2;
   if (call->occurrence >= n_hidden)
     drop_scores(call, item_memory(call)->d_scores, item_memory(call)->d_scores);

@@ -7,29 +7,29 @@
 static const gint32 *tokens_behind(const ItemCall *call, int n_behind) {
   const Trainer *trainer = call->trainer;
   const gint64 micro_batch = call->step * trainer->workload->method->n_micro_batches + call->micro_batch;
-  return trainer->tokens + n_behind * trainer->n_tokens + micro_batch * item_cut(call)->tokens;
+  return trainer->tokens + n_behind * trainer->n_tokens + micro_batch * item_local_sizes(call)->tokens;
 }
 
 static void run_embedding(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const Parameters *parameters = call->trainer->parameters;
   const gboolean is_backward = call->argument;
   const Block *block = item_block(call, BLOCK_TABLE);
   Kernel kernel = {.kind = is_backward ? KERNEL_EMBEDDING_BACKWARD : KERNEL_EMBEDDING_FORWARD,
                    .embedding = {.number = (guint8)parameters->number,
                                  .gradient = (guint8)parameters->gradient_number,
-                                 .tokens = cut->tokens,
-                                 .width = cut->model->hidden,
+                                 .tokens = local->tokens,
+                                 .width = local->model->hidden,
                                  .first_word = block->tensors[0].first_row,
-                                 .n_words = cut->vocab_width,
+                                 .n_words = local->vocab_width,
                                  .token = tokens_behind(call, call->mtp),
-                                 .factor = item_factor(cut->model->factors.embedding)}};
+                                 .factor = item_factor(local->model->factors.embedding)}};
   if (is_backward) {
     kernel.embedding.dout = item_embedding_gathered(call);
     kernel.embedding.dtable = block_gradient(parameters, block, ROLE_TABLE);
   } else {
     kernel.embedding.table = block_weight(parameters, block, ROLE_TABLE);
-    kernel.embedding.out = cut->tp > 1 ? item_memory(call)->partial : item_embedding_output(call);
+    kernel.embedding.out = local->tp > 1 ? item_memory(call)->partial : item_embedding_output(call);
   }
   item_launch(call, &kernel);
 }
@@ -47,7 +47,7 @@ static void run_embedding_norm(const ItemCall *call) {
 }
 
 static void run_positions(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const Parameters *parameters = call->trainer->parameters;
   const gboolean is_backward = call->argument;
   const Block *block = item_block(call, BLOCK_POSITIONS);
@@ -55,14 +55,14 @@ static void run_positions(const ItemCall *call) {
       .kind = is_backward ? KERNEL_POSITIONS_BACKWARD : KERNEL_POSITIONS_FORWARD,
       .positions = {.number = (guint8)parameters->number,
                     .gradient = (guint8)parameters->gradient_number,
-                    .rows = cut->split_tokens,
-                    .width = cut->model->hidden,
-                    .first_row = cut->sequence_parallel ? parameters->at.at[AXIS_TP] * cut->split_tokens : 0,
-                    .seq_len = cut->seq_len,
+                    .rows = local->split_tokens,
+                    .width = local->model->hidden,
+                    .first_row = local->sequence_parallel ? parameters->at.at[AXIS_TP] * local->split_tokens : 0,
+                    .seq_len = local->seq_len,
                     .pieces = parameters_pieces(parameters)}};
   if (is_backward) {
-    kernel.positions.dx =
-        item_embedding_gathered(call) + kernel.positions.first_row * cut->model->hidden * (gint64)cut->element_bytes;
+    kernel.positions.dx = item_embedding_gathered(call) +
+                          kernel.positions.first_row * local->model->hidden * (gint64)local->element_bytes;
     kernel.positions.dtable = block_gradient(parameters, block, ROLE_POSITIONS);
   } else {
     kernel.positions.table = block_weight(parameters, block, ROLE_POSITIONS);
@@ -103,16 +103,16 @@ void item_sum_loss(const ItemCall *call) {
 }
 
 static void run_loss(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const Method *method = call->trainer->workload->method;
   const double scale = loss_weight(call) / ((double)method->global_batch * (double)method->seq_len);
   const SavedHead head = activations_head(item_memory(call), call->slot, call->mtp);
   Kernel kernel = {.kind = (guint8)call->argument,
                    .loss = {.number = (guint8)call->trainer->parameters->number,
-                            .tokens = cut->tokens,
-                            .width = cut->vocab_width,
-                            .first_word = call->trainer->parameters->at.at[AXIS_TP] * cut->vocab_width,
-                            .n_words = cut->model->vocab,
+                            .tokens = local->tokens,
+                            .width = local->vocab_width,
+                            .first_word = call->trainer->parameters->at.at[AXIS_TP] * local->vocab_width,
+                            .n_words = local->model->vocab,
                             .target = tokens_behind(call, call->mtp + 1),
                             .logits = head.capped != NULL ? head.capped : head.logits,
                             .row_max = head.row_max,
@@ -129,12 +129,12 @@ static void run_loss(const ItemCall *call) {
 
 /* Uses Gemma 2's cap, whatever the config says. */
 static void run_logit_cap(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const SavedHead head = activations_head(item_memory(call), call->slot, call->mtp);
   Kernel kernel = {.kind = call->is_backward ? KERNEL_CAP_BACKWARD : KERNEL_CAP_FORWARD,
                    .cap = {.number = (guint8)call->trainer->parameters->number,
-                           .rows = cut->tokens,
-                           .width = cut->vocab_width,
+                           .rows = local->tokens,
+                           .width = local->vocab_width,
                            .cap = item_logit_cap,
                            .x = head.logits,
                            .y = head.capped,

@@ -25,59 +25,59 @@ typedef enum { BEGUN, FIRST, SECOND, THIRD } Step;
 
 /* --- the ways ----------------------------------------------------------------------------------------------------- */
 
-static gboolean has_step(const Cut *cut, Way way, Step step) {
-  const gboolean sorts = cut->n_experts > 1 && cut_n_sources(cut) > 1;
-  if (cut->method->gathers_tokens)
+static gboolean has_step(const LocalSizes *local, Way way, Step step) {
+  const gboolean sorts = local->n_experts > 1 && local_n_sources(local) > 1;
+  if (local->method->gathers_tokens)
     return step == BEGUN || (way == BACK && step == THIRD);
   switch (step) {
   case BEGUN:
     return TRUE;
   case FIRST:
-    return way == OUT ? cut->method->ep > 1 : sorts;
+    return way == OUT ? local->method->ep > 1 : sorts;
   case SECOND:
-    return cut->method->expert_tp > 1;
+    return local->method->expert_tp > 1;
   default:
-    return way == OUT ? sorts : cut->method->ep > 1;
+    return way == OUT ? sorts : local->method->ep > 1;
   }
 }
 
-static Step last_step(const Cut *cut, Way way) {
+static Step last_step(const LocalSizes *local, Way way) {
   Step step = THIRD;
-  while (!has_step(cut, way, step))
+  while (!has_step(local, way, step))
     step--;
   return step;
 }
 
-static Step step_before(const Cut *cut, Way way, Step step) {
+static Step step_before(const LocalSizes *local, Way way, Step step) {
   do
     step--;
-  while (!has_step(cut, way, step));
+  while (!has_step(local, way, step));
   return step;
 }
 
 /* Number of steps up to this one; its parity selects the buffer. */
-static int count_steps(const Cut *cut, Way way, Step step) {
+static int count_steps(const LocalSizes *local, Way way, Step step) {
   int n = 0;
   for (Step s = BEGUN; s <= step; s++)
-    n += has_step(cut, way, s);
+    n += has_step(local, way, s);
   return n;
 }
 
 static char *rows_at(const ItemCall *call, Way way, Step step) {
-  const Cut *cut = item_cut(call);
-  if (way == OUT && step == last_step(cut, OUT))
+  const LocalSizes *local = item_local_sizes(call);
+  if (way == OUT && step == last_step(local, OUT))
     return call->is_backward ? item_gradients(call).d_rows : item_saved(call).experts.rows;
-  return item_memory(call)->experts.rows[count_steps(cut, way, step) & 1];
+  return item_memory(call)->experts.rows[count_steps(local, way, step) & 1];
 }
 
 /* Buffers of the weights OUT and of their gradients BACK. */
 static float *columns_at(const ItemCall *call, Way way, Step step) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   if (way == OUT && step == BEGUN)
     return item_saved(call).experts.weights;
-  if (way == OUT && step == last_step(cut, OUT))
+  if (way == OUT && step == last_step(local, OUT))
     return item_saved(call).experts.row_weights;
-  return item_memory(call)->experts.columns[count_steps(cut, way, step) & 1];
+  return item_memory(call)->experts.columns[count_steps(local, way, step) & 1];
 }
 
 static gboolean has_columns(const ItemCall *call, Way way) {
@@ -85,13 +85,13 @@ static gboolean has_columns(const ItemCall *call, Way way) {
 }
 
 static void swap_blocks(const ItemCall *call, guint8 number, gint64 width, const void *from, void *to, Way way) {
-  const Cut *cut = item_cut(call);
-  const gint64 sources = cut_n_sources(cut), own = cut->n_experts;
+  const LocalSizes *local = item_local_sizes(call);
+  const gint64 sources = local_n_sources(local), own = local->n_experts;
   const Kernel kernel = {.kind = KERNEL_SWAP_BLOCKS,
                          .swap_blocks = {.number = number,
                                          .outer = way == OUT ? sources : own,
                                          .inner = way == OUT ? own : sources,
-                                         .block = cut->expert_rows / (sources * own) * width,
+                                         .block = local->expert_rows / (sources * own) * width,
                                          .from = from,
                                          .to = to}};
   item_launch(call, &kernel);
@@ -99,58 +99,58 @@ static void swap_blocks(const ItemCall *call, guint8 number, gint64 width, const
 
 /* OUT reorders rows from by-rank to by-expert, BACK the reverse. */
 static void run_sort(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const Way way = (Way)call->argument;
-  const Step step = way == OUT ? THIRD : FIRST, before = step_before(cut, way, step);
-  swap_blocks(call, item_number(call), cut->model->hidden, rows_at(call, way, before), rows_at(call, way, step), way);
+  const Step step = way == OUT ? THIRD : FIRST, before = step_before(local, way, step);
+  swap_blocks(call, item_number(call), local->model->hidden, rows_at(call, way, before), rows_at(call, way, step), way);
   if (has_columns(call, way))
     swap_blocks(call, NUMBER_FP32, 1, columns_at(call, way, before), columns_at(call, way, step), way);
 }
 
 /* An all-to-all over ep, or a gather or a scatter over tp; `rows` of the whole buffer. */
 static void travel(const ItemCall *call, Way way, Step step, gint64 rows) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const CommType *comm = call->trainer->comm->type;
-  const Step before = step_before(cut, way, step);
+  const Step before = step_before(local, way, step);
   comm->batch_begin(call->trainer->comm);
   item_collective(call, item_number(call), rows_at(call, way, before), rows_at(call, way, step),
-                  rows * cut->model->hidden);
+                  rows * local->model->hidden);
   if (has_columns(call, way))
     item_collective(call, NUMBER_FP32, columns_at(call, way, before), columns_at(call, way, step), rows);
   comm->batch_end(call->trainer->comm);
 }
 
 static void run_travel(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const Way way = (Way)call->argument;
   if (call->item->axis == AXIS_EP)
-    travel(call, way, way == OUT ? FIRST : THIRD, cut->routed_tokens);
+    travel(call, way, way == OUT ? FIRST : THIRD, local->routed_tokens);
   else
-    travel(call, way, SECOND, cut->expert_rows);
+    travel(call, way, SECOND, local->expert_rows);
 }
 
 /* --- choice, permutation, sums ------------------------------------------------------------------------------------ */
 
 gint64 item_expert_shift(const ItemCall *call) {
   const StageLayers *layers = &call->trainer->workload->stages[call->stage].layers;
-  return (layers->first_layer + call->layer) % item_cut(call)->model->experts.n;
+  return (layers->first_layer + call->layer) % item_local_sizes(call)->model->experts.n;
 }
 
 float *item_expert_weight_gradients(const ItemCall *call) {
-  return columns_at(call, BACK, last_step(item_cut(call), BACK));
+  return columns_at(call, BACK, last_step(item_local_sizes(call), BACK));
 }
 
 void item_expert_choice(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const gboolean backward = call->argument;
-  const gint64 n = cut->model->experts.n;
+  const gint64 n = local->model->experts.n;
   const Kernel kernel = {.kind = backward ? KERNEL_ROUTE_BACKWARD : KERNEL_ROUTE_FORWARD,
                          .route = {.number = item_number(call),
-                                   .tokens = cut->split_tokens,
+                                   .tokens = local->split_tokens,
                                    .n_experts = n,
-                                   .per_token = cut->model->experts.per_token,
+                                   .per_token = local->model->experts.per_token,
                                    .shift = item_expert_shift(call),
-                                   .factor = item_factor(cut->model->factors.experts),
+                                   .factor = item_factor(local->model->factors.experts),
                                    .scores = item_memory(call)->experts.scores,
                                    .place = item_saved(call).experts.place,
                                    .weights = item_saved(call).experts.weights,
@@ -160,12 +160,12 @@ void item_expert_choice(const ItemCall *call) {
 }
 
 static void permute(const ItemCall *call, KernelKind kind, const char *from, char *to) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const Kernel kernel = {.kind = (guint8)kind,
                          .permute = {.number = item_number(call),
-                                     .tokens = cut->split_tokens,
-                                     .per_token = cut->model->experts.per_token,
-                                     .width = cut->model->hidden,
+                                     .tokens = local->split_tokens,
+                                     .per_token = local->model->experts.per_token,
+                                     .width = local->model->hidden,
                                      .place = item_saved(call).experts.place,
                                      .from = from,
                                      .to = to}};
@@ -183,7 +183,7 @@ static char *branch(const ItemCall *call) {
 }
 
 char *item_expert_sum(const ItemCall *call) {
-  const gboolean is_summed = call->is_backward || item_cut(call)->shared_width > 0;
+  const gboolean is_summed = call->is_backward || item_local_sizes(call)->shared_width > 0;
   return is_summed ? item_memory(call)->experts.sums[0] : branch(call);
 }
 
@@ -196,7 +196,7 @@ float *item_expert_row_gradients(const ItemCall *call) {
 }
 
 static void run_unpermute(const ItemCall *call) {
-  permute(call, KERNEL_UNPERMUTE, rows_at(call, BACK, last_step(item_cut(call), BACK)), item_expert_sum(call));
+  permute(call, KERNEL_UNPERMUTE, rows_at(call, BACK, last_step(item_local_sizes(call), BACK)), item_expert_sum(call));
 }
 
 static void run_sum(const ItemCall *call) {
@@ -205,11 +205,11 @@ static void run_sum(const ItemCall *call) {
 
 /* Sums the input gradients of the experts and the router, and of the shared expert. */
 static void run_gradient_sum(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   char *const *sums = item_memory(call)->experts.sums;
-  if (cut->shared_width > 0 && cut->method->gathers_tokens && call->occurrence == 0)
+  if (local->shared_width > 0 && local->method->gathers_tokens && call->occurrence == 0)
     return;
-  if (cut->shared_width == 0) {
+  if (local->shared_width == 0) {
     item_add(call, sums[0], sums[1], branch(call));
     return;
   }
@@ -254,7 +254,7 @@ static void run_expert(const ItemCall *call) {
 
 /* The input of the shared expert's first product, all tokens. */
 static const char *whole_input(const ItemCall *call) {
-  return item_cut(call)->sequence_parallel ? item_memory(call)->gathered : item_saved(call).norm2;
+  return item_local_sizes(call)->sequence_parallel ? item_memory(call)->gathered : item_saved(call).norm2;
 }
 
 /* A product with the gate's vector: (T × h)·g, or one for its backward. */
@@ -269,11 +269,11 @@ static void gate_product(const ItemCall *call, MatmulKernel matmul, gboolean is_
 }
 
 static gboolean has_gate(const ItemCall *call) {
-  return item_cut(call)->model->experts.shared_gate;
+  return item_local_sizes(call)->model->experts.shared_gate;
 }
 
 static void run_gate(const ItemCall *call) {
-  const gint64 t = item_cut(call)->tokens, h = item_cut(call)->model->hidden;
+  const gint64 t = item_local_sizes(call)->tokens, h = item_local_sizes(call)->model->hidden;
   gate_product(call,
                (MatmulKernel){.layout = LAYOUT_TN,
                               .m = t,
@@ -297,7 +297,7 @@ static void run_gate(const ItemCall *call) {
 static void run_gate_backward(const ItemCall *call) {
   const Kernel kernel = {.kind = KERNEL_GATE_BACKWARD,
                          .gate = {.number = item_number(call),
-                                  .n = item_cut(call)->tokens,
+                                  .n = item_local_sizes(call)->tokens,
                                   .gate = item_saved(call).experts.gate,
                                   .dgate = item_memory(call)->experts.d_gate,
                                   .dlogit = item_gradients(call).d_gate}};
@@ -305,9 +305,9 @@ static void run_gate_backward(const ItemCall *call) {
 }
 
 static ActivationKernel shared_activation(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  return (ActivationKernel){.rows = cut->tokens,
-                            .width = cut->shared_width,
+  const LocalSizes *local = item_local_sizes(call);
+  return (ActivationKernel){.rows = local->tokens,
+                            .width = local->shared_width,
                             .x = item_saved(call).up,
                             .y = item_saved(call).activation,
                             .dy = item_memory(call)->d_activation,
@@ -317,9 +317,9 @@ static ActivationKernel shared_activation(const ItemCall *call) {
 }
 
 static ActivationKernel expert_activation(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  return (ActivationKernel){.rows = cut->expert_rows,
-                            .width = cut->expert_width,
+  const LocalSizes *local = item_local_sizes(call);
+  return (ActivationKernel){.rows = local->expert_rows,
+                            .width = local->expert_width,
                             .x = item_saved(call).experts.up,
                             .y = item_saved(call).experts.activation,
                             .dy = item_memory(call)->experts.d_activation,
@@ -334,7 +334,7 @@ void item_expert_activation(const ItemCall *call) {
   const gboolean backward = call->argument;
   const gboolean begins_shared =
       backward || (call->item->recompute && (item_memory(call)->dropped & MODULE_BIT(MODULE_SHARED_EXPERTS)) != 0);
-  const gboolean is_shared = item_cut(call)->shared_width > 0 && call->occurrence == (begins_shared ? 0 : 1);
+  const gboolean is_shared = item_local_sizes(call)->shared_width > 0 && call->occurrence == (begins_shared ? 0 : 1);
   const gboolean gates = is_shared && has_gate(call);
   if (gates && !backward)
     run_gate(call);
@@ -349,7 +349,7 @@ void item_expert_activation(const ItemCall *call) {
 
 /* In backward. */
 static void run_shared_up(const ItemCall *call) {
-  const gint64 t = item_cut(call)->tokens, h = item_cut(call)->model->hidden;
+  const gint64 t = item_local_sizes(call)->tokens, h = item_local_sizes(call)->model->hidden;
   const gboolean is_input = call->item->layout == LAYOUT_NN;
   const Linear up = {.block = BLOCK_LAYER,
                      .weight = ROLE_GATE,

@@ -12,17 +12,17 @@ typedef enum { OWN, OF_ALL } Whose;
 
 /* A task with everything set except rows and weights, which are for picking or putting. */
 static GatheredKernel gathered(const ItemCall *call, Whose whose) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const ExpertScratch *experts = &item_memory(call)->experts;
   return (GatheredKernel){.number = (guint8)item_number(call),
-                          .sources = cut_n_sources(cut),
-                          .tokens = cut->split_tokens,
-                          .n_experts = cut->model->experts.n,
-                          .per_token = cut->model->experts.per_token,
+                          .sources = local_n_sources(local),
+                          .tokens = local->split_tokens,
+                          .n_experts = local->model->experts.n,
+                          .per_token = local->model->experts.per_token,
                           .shift = item_expert_shift(call),
                           .first = call->trainer->parameters->first_expert,
-                          .n_own = cut->n_experts,
-                          .width = cut->model->hidden,
+                          .n_own = local->n_experts,
+                          .width = local->model->hidden,
                           .chosen_bytes = experts->chosen_bytes,
                           .chosen = (guint8 *)experts->chosen[whose],
                           .dense = experts->dense[whose],
@@ -65,12 +65,12 @@ static void run_put(const ItemCall *call) {
 }
 
 static gint64 all_elements(const ItemCall *call, gint64 width) {
-  return cut_n_sources(item_cut(call)) * item_cut(call)->split_tokens * width;
+  return local_n_sources(item_local_sizes(call)) * item_local_sizes(call)->split_tokens * width;
 }
 
 static void gather_tokens(const ItemCall *call, const char *from) {
   item_collective(call, item_number(call), from, item_memory(call)->experts.all_tokens,
-                  all_elements(call, item_cut(call)->model->hidden));
+                  all_elements(call, item_local_sizes(call)->model->hidden));
 }
 
 /* In this order: the chosen experts (bytes, sent as words), their weights, the tokens. */
@@ -78,10 +78,10 @@ static void run_gather(const ItemCall *call) {
   const ExpertScratch *experts = &item_memory(call)->experts;
   if (call->occurrence == 0)
     item_collective(call, NUMBER_FP32, experts->chosen[OWN], experts->chosen[OF_ALL],
-                    cut_n_sources(item_cut(call)) * experts->chosen_bytes / (gint64)sizeof(float));
+                    local_n_sources(item_local_sizes(call)) * experts->chosen_bytes / (gint64)sizeof(float));
   else if (call->occurrence == 1)
     item_collective(call, item_number(call), experts->dense[OWN], experts->dense[OF_ALL],
-                    all_elements(call, item_cut(call)->model->experts.n));
+                    all_elements(call, item_local_sizes(call)->model->experts.n));
   else
     gather_tokens(call, item_saved(call).norm2);
 }
@@ -95,10 +95,10 @@ static void run_scatter(const ItemCall *call) {
   const ExpertScratch *experts = &item_memory(call)->experts;
   if (call->occurrence == 0)
     item_collective(call, item_number(call), experts->all_tokens, item_expert_sum(call),
-                    all_elements(call, item_cut(call)->model->hidden));
+                    all_elements(call, item_local_sizes(call)->model->hidden));
   else
     item_collective(call, item_number(call), experts->dense[OF_ALL], experts->dense[OWN],
-                    all_elements(call, item_cut(call)->model->experts.n));
+                    all_elements(call, item_local_sizes(call)->model->experts.n));
 }
 
 const ItemKernel gathered_kernels[] = {

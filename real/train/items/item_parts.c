@@ -12,7 +12,7 @@ void item_add_rows(const ItemCall *call, gint64 rows, const char *a, const char 
   const Kernel kernel = {.kind = KERNEL_ADD,
                          .add = {.number = (guint8)item_number(call),
                                  .rows = rows,
-                                 .width = item_cut(call)->model->hidden,
+                                 .width = item_local_sizes(call)->model->hidden,
                                  .a = a,
                                  .b = b,
                                  .bias = bias,
@@ -21,7 +21,7 @@ void item_add_rows(const ItemCall *call, gint64 rows, const char *a, const char 
 }
 
 void item_add(const ItemCall *call, const char *a, const char *b, char *out) {
-  item_add_rows(call, item_cut(call)->split_tokens, a, b, NULL, out);
+  item_add_rows(call, item_local_sizes(call)->split_tokens, a, b, NULL, out);
 }
 
 void item_collective(const ItemCall *call, Number number, const void *in, void *out, gint64 n) {
@@ -31,8 +31,8 @@ void item_collective(const ItemCall *call, Number number, const void *in, void *
 }
 
 void item_hidden_collective(const ItemCall *call, const void *in, void *out) {
-  const Cut *cut = item_cut(call);
-  item_collective(call, item_number(call), in, out, cut->tokens * cut->model->hidden);
+  const LocalSizes *local = item_local_sizes(call);
+  item_collective(call, item_number(call), in, out, local->tokens * local->model->hidden);
 }
 
 void item_move(const ItemCall *call, Extent extent, Rows a, Rows b, Rows out) {
@@ -66,13 +66,13 @@ const void *item_weight(const ItemCall *call, BlockKind kind, Role role) {
 }
 
 NormKernel item_norm(const ItemCall *call, const Block *block, Role weight, const SavedNorm *kept) {
-  const Cut *cut = call->trainer->activations.cut;
+  const LocalSizes *local = call->trainer->activations.local;
   const Parameters *parameters = call->trainer->parameters;
   NormKernel norm = {.number = (guint8)parameters->number,
                      .gradient = (guint8)parameters->gradient_number,
-                     .is_rms = cut->model->norm == NORM_RMSNORM,
-                     .rows = cut->split_tokens,
-                     .width = cut->model->hidden,
+                     .is_rms = local->model->norm == NORM_RMSNORM,
+                     .rows = local->split_tokens,
+                     .width = local->model->hidden,
                      .epsilon = item_norm_epsilon,
                      .weight = block_weight(parameters, block, weight),
                      .shift = block_weight(parameters, block, weight + 1)};
@@ -94,7 +94,7 @@ float item_factor(double factor) {
 
 const char *item_reduced(const ItemCall *call) {
   const Activations *activations = &call->trainer->activations;
-  return call->trainer->parameters->cut.tp > 1 ? activations->reduced : activations->partial;
+  return call->trainer->parameters->local.tp > 1 ? activations->reduced : activations->partial;
 }
 
 char *item_output_gradient(const ItemCall *call) {
@@ -124,8 +124,8 @@ char *item_embedding_output(const ItemCall *call) {
 
 char *item_embedding_gradient(const ItemCall *call) {
   if (call->mtp > 0)
-    return call->trainer->parameters->cut.sequence_parallel ? call->trainer->activations.mtp.d_words
-                                                            : item_embedding_gathered(call);
+    return call->trainer->parameters->local.sequence_parallel ? call->trainer->activations.mtp.d_words
+                                                              : item_embedding_gathered(call);
   return is_embedding_alone(call) ? call->slot->gradient_in->memory
                                   : activations_stream_gradient(&call->trainer->activations, call->slot, 0);
 }
@@ -134,8 +134,8 @@ char *item_embedding_gathered(const ItemCall *call) {
   const Activations *activations = &call->trainer->activations;
   if (call->mtp > 0)
     return activations_mtp_gradients(activations, call->slot, call->mtp).d_embedding;
-  return call->trainer->parameters->cut.sequence_parallel ? activations_embedding_gradient(activations, call->slot)
-                                                          : item_embedding_gradient(call);
+  return call->trainer->parameters->local.sequence_parallel ? activations_embedding_gradient(activations, call->slot)
+                                                            : item_embedding_gradient(call);
 }
 
 char *item_head_gradient(const ItemCall *call) {
@@ -146,6 +146,6 @@ char *item_head_gradient(const ItemCall *call) {
 }
 
 gint64 item_expert_elements(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  return 3 * cut->expert_width * cut->model->hidden;
+  const LocalSizes *local = item_local_sizes(call);
+  return 3 * local->expert_width * local->model->hidden;
 }

@@ -27,8 +27,8 @@ static inline const Activations *item_memory(const ItemCall *call) {
   return &call->trainer->activations;
 }
 
-static inline const Cut *item_cut(const ItemCall *call) {
-  return item_memory(call)->cut;
+static inline const LocalSizes *item_local_sizes(const ItemCall *call) {
+  return item_memory(call)->local;
 }
 
 static inline SavedLayer item_saved(const ItemCall *call) {

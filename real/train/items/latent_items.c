@@ -16,7 +16,7 @@ static const Role weight_roles[] = {
     [Q_DOWN] = ROLE_Q_DOWN, [Q_UP] = ROLE_Q, [KV_DOWN] = ROLE_KV_DOWN, [KV_UP] = ROLE_KV_UP};
 
 static const ModelLatent *latent_of(const ItemCall *call) {
-  return &item_cut(call)->model->latent;
+  return &item_local_sizes(call)->model->latent;
 }
 
 static gboolean has_q_latent(const ItemCall *call) {
@@ -39,7 +39,7 @@ static char *linear_input(const ItemCall *call, LatentLinear name) {
 
 static char *whole_input(const ItemCall *call, LatentLinear name) {
   const Activations *activations = item_memory(call);
-  if (!activations->cut->sequence_parallel || name == Q_DOWN || name == KV_DOWN)
+  if (!activations->local->sequence_parallel || name == Q_DOWN || name == KV_DOWN)
     return linear_input(call, name);
   if (name == KV_UP)
     return activations->latent.kv_all;
@@ -55,7 +55,7 @@ static char *output_gradient(const ItemCall *call, LatentLinear name) {
 /* Input gradient of an up projection, before its sum over tp. */
 static char *partial_gradient(const ItemCall *call, LatentLinear name) {
   const Activations *activations = item_memory(call);
-  const gboolean is_cut = activations->cut->tp > 1;
+  const gboolean is_cut = activations->local->tp > 1;
   if (name == KV_UP)
     return is_cut ? activations->latent.d_kv_partial : item_gradients(call).d_kv_down;
   if (!has_q_latent(call))
@@ -73,7 +73,7 @@ static char *input_gradient(const ItemCall *call, LatentLinear name) {
 static void run_linear(const ItemCall *call) {
   const LatentLinear name = (LatentLinear)call->argument;
   const SavedLayer layer = item_saved(call);
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   char *const outputs[] = {[Q_DOWN] = layer.q_latent,
                            [Q_UP] = layer.qkv,
                            [KV_DOWN] = layer.kv_latent,
@@ -83,7 +83,7 @@ static void run_linear(const ItemCall *call) {
                    .input = whole_input(call, name),
                    .input_ld = name == KV_UP ? kv_columns(call) : 0,
                    .output = outputs[name],
-                   .output_ld = name == Q_UP ? cut_qkv_width(cut) : 0};
+                   .output_ld = name == Q_UP ? local_qkv_width(local) : 0};
   if (item_reads_gradient(call))
     linear.output_gradient = output_gradient(call, name);
   if (call->is_backward)
@@ -94,11 +94,11 @@ static void run_linear(const ItemCall *call) {
 /* --- tp collectives ----------------------------------------------------------------------------------------------- */
 
 static void run_collective(const ItemCall *call, LatentLinear name, const char *in, char *out) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const gint64 width = name == KV_UP        ? kv_columns(call)
                        : has_q_latent(call) ? latent_of(call)->q_rank
-                                            : cut->model->hidden;
-  item_collective(call, item_number(call), in, out, cut->tokens * width);
+                                            : local->model->hidden;
+  item_collective(call, item_number(call), in, out, local->tokens * width);
 }
 
 static void gather_input(const ItemCall *call) {
@@ -128,7 +128,7 @@ const ItemKernel latent_collectives[] = {
 
 /* Copies `width` columns of this rank's tokens from one matrix to another. */
 static void copy_columns(const ItemCall *call, gint64 width, Rows from, Rows to) {
-  item_copy(call, (Extent){1, item_cut(call)->split_tokens, width}, from, to);
+  item_copy(call, (Extent){1, item_local_sizes(call)->split_tokens, width}, from, to);
 }
 
 /* If what follows the norms is recomputed: forward saves o, and recomputation copies the norms' inputs back to where
@@ -136,7 +136,7 @@ static void copy_columns(const ItemCall *call, gint64 width, Rows from, Rows to)
 static void put_back(const ItemCall *call, gboolean of_kv) {
   const SavedLayer layer = item_saved(call);
   const gint64 c = latent_of(call)->kv_rank, r = latent_of(call)->q_rank, o = latent_of(call)->rope_dim;
-  char *rotated = of_kv ? layer.kv_latent + c * (gint64)item_cut(call)->element_bytes : NULL;
+  char *rotated = of_kv ? layer.kv_latent + c * (gint64)item_local_sizes(call)->element_bytes : NULL;
   if (layer.rotated == NULL)
     return;
   if (!call->item->recompute && of_kv)
@@ -173,37 +173,38 @@ static void run_norm(const ItemCall *call) {
 
 /* The last columns of each head of Q, or of its gradient. */
 static void run_rope(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const gboolean is_backward = call->argument;
-  const gint64 plain = cut->model->head_dim - latent_of(call)->rope_dim;
+  const gint64 plain = local->model->head_dim - latent_of(call)->rope_dim;
   char *q = is_backward ? item_gradients(call).d_q : item_saved(call).qkv;
-  item_rope(call, cut->heads, latent_of(call)->rope_dim,
-            cut->q_width + (is_backward ? 0 : cut->kv_width + cut->v_width), q + plain * (gint64)cut->element_bytes);
+  item_rope(call, local->heads, latent_of(call)->rope_dim,
+            local->q_width + (is_backward ? 0 : local->kv_width + local->v_width),
+            q + plain * (gint64)local->element_bytes);
 }
 
 static void run_join(const ItemCall *call) {
   const Activations *activations = item_memory(call);
-  const Cut *cut = activations->cut;
-  const gint64 e = (gint64)cut->element_bytes;
+  const LocalSizes *local = activations->local;
+  const gint64 e = (gint64)local->element_bytes;
   const gboolean is_backward = call->argument;
   char *latent = is_backward ? partial_gradient(call, KV_UP) : whole_input(call, KV_UP);
-  char *kv = is_backward ? activations->latent.d_kv : item_saved(call).qkv + cut->q_width * e;
+  char *kv = is_backward ? activations->latent.d_kv : item_saved(call).qkv + local->q_width * e;
   Kernel kernel = {.kind = is_backward ? KERNEL_LATENT_SPLIT : KERNEL_LATENT_JOIN,
                    .latent = {.number = (guint8)call->trainer->parameters->number,
-                              .rows = cut->tokens,
-                              .seq_len = cut->seq_len,
-                              .n_heads = cut->heads,
-                              .plain_dim = cut->model->head_dim - latent_of(call)->rope_dim,
+                              .rows = local->tokens,
+                              .seq_len = local->seq_len,
+                              .n_heads = local->heads,
+                              .plain_dim = local->model->head_dim - latent_of(call)->rope_dim,
                               .rotated_dim = latent_of(call)->rope_dim,
                               .v_dim = latent_of(call)->v_head_dim,
                               .ld_shared = kv_columns(call),
-                              .ld_kv = cut->kv_width + cut->v_width + (is_backward ? 0 : cut->q_width),
+                              .ld_kv = local->kv_width + local->v_width + (is_backward ? 0 : local->q_width),
                               .base = item_rope_base,
                               .pieces = parameters_pieces(call->trainer->parameters),
                               .made = is_backward ? item_gradients(call).d_kv_up : activations->latent.made,
                               .shared = latent + latent_of(call)->kv_rank * e,
                               .k = kv,
-                              .v = kv + cut->kv_width * e}};
+                              .v = kv + local->kv_width * e}};
   item_launch(call, &kernel);
 }
 

@@ -34,11 +34,11 @@ static const struct {
 };
 
 static gboolean is_split(const ItemCall *call) {
-  return item_cut(call)->sequence_parallel;
+  return item_local_sizes(call)->sequence_parallel;
 }
 
 static gboolean is_parallel(const ItemCall *call) {
-  return item_cut(call)->model->parallel_block;
+  return item_local_sizes(call)->model->parallel_block;
 }
 
 /* --- linears ------------------------------------------------------------------------------------------------------ */
@@ -51,7 +51,7 @@ static char *linear_input(const ItemCall *call, LinearName name) {
   case ATTN_OUT:
     return item_saved(call).attention;
   case MLP_UP:
-    return item_cut(call)->shared_norm ? item_saved(call).norm1 : item_saved(call).norm2;
+    return item_local_sizes(call)->shared_norm ? item_saved(call).norm1 : item_saved(call).norm2;
   case MLP_DOWN:
     return item_saved(call).activation;
   default:
@@ -84,8 +84,8 @@ static char *output_gradient(const ItemCall *call, LinearName name) {
   case ATTN_OUT:
     if (is_parallel(call))
       return item_branch_gradient(call);
-    return carve_has_branch_gradients(item_cut(call)) ? item_gradients(call).d_attention_branch
-                                                      : item_gradients(call).d_x2;
+    return carve_has_branch_gradients(item_local_sizes(call)) ? item_gradients(call).d_attention_branch
+                                                              : item_gradients(call).d_x2;
   case MLP_UP:
     return item_gradients(call).d_up;
   case MLP_DOWN:
@@ -122,7 +122,7 @@ static char *input_gradient(const ItemCall *call, LinearName name) {
 static void run_linear(const ItemCall *call) {
   const LinearName name = (LinearName)call->argument;
   const gboolean is_column = linears[name].is_column;
-  const ModelFactors *factors = &item_cut(call)->model->factors;
+  const ModelFactors *factors = &item_local_sizes(call)->model->factors;
   Linear linear = {.block = linears[name].block,
                    .weight = linears[name].weight,
                    .factor = name == LOGITS ? factors->logits
@@ -145,25 +145,25 @@ static void run_linear(const ItemCall *call) {
 
 /* The output gradient of this rank's tokens, or of all if nothing is gathered. */
 static const char *stream_gradient(const ItemCall *call, LinearName name) {
-  const Cut *cut = item_cut(call);
-  const gint64 first = is_split(call) ? call->trainer->parameters->at.at[AXIS_TP] * cut->split_tokens : 0;
-  return whole_output_gradient(call, name) + first * cut->model->hidden * (gint64)cut->element_bytes;
+  const LocalSizes *local = item_local_sizes(call);
+  const gint64 first = is_split(call) ? call->trainer->parameters->at.at[AXIS_TP] * local->split_tokens : 0;
+  return whole_output_gradient(call, name) + first * local->model->hidden * (gint64)local->element_bytes;
 }
 
 /* A column-parallel bias gets the gradients of all tokens, a row-parallel one those of this rank's stream. */
 static void run_bias_gradient(const ItemCall *call) {
   const LinearName name = (LinearName)call->argument;
-  const Cut *cut = item_cut(call);
-  const gint64 width = name == QKV      ? cut->q_width + 2 * cut->kv_width
-                       : name == MLP_UP ? cut->up_width
-                       : name == LOGITS ? cut->vocab_width
-                                        : cut->model->hidden;
+  const LocalSizes *local = item_local_sizes(call);
+  const gint64 width = name == QKV      ? local->q_width + 2 * local->kv_width
+                       : name == MLP_UP ? local->up_width
+                       : name == LOGITS ? local->vocab_width
+                                        : local->model->hidden;
   Kernel kernel = {
       .kind = KERNEL_BIAS_GRADIENT,
       .bias_gradient = {
           .number = (guint8)call->trainer->parameters->number,
           .gradient = (guint8)call->trainer->parameters->gradient_number,
-          .rows = linears[name].is_column ? cut->tokens : cut->split_tokens,
+          .rows = linears[name].is_column ? local->tokens : local->split_tokens,
           .width = width,
           .dy = linears[name].is_column ? output_gradient(call, name) : stream_gradient(call, name),
           .out = block_gradient(call->trainer->parameters, item_block(call, linears[name].block), linears[name].bias)}};
@@ -218,15 +218,15 @@ static void reduce_loss_terms(const ItemCall *call) {
                                .number = NUMBER_FP32,
                                .in = terms,
                                .out = terms,
-                               .n = item_cut(call)->tokens};
+                               .n = item_local_sizes(call)->tokens};
   call->trainer->comm->type->collective(call->group, call->stream, &spec);
 }
 
 /* One or two sums per row of q and k. */
 static void reduce_qk_sums(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   float *sums = item_memory(call)->qk_sums;
-  item_collective(call, NUMBER_FP32, sums, sums, cut_n_qk_sums(cut) * cut->tokens);
+  item_collective(call, NUMBER_FP32, sums, sums, local_n_qk_sums(local) * local->tokens);
 }
 
 const ItemKernel tp_collectives[] = {
@@ -285,12 +285,12 @@ static const char *norm_output_gradient(const ItemCall *call, int which) {
   const Activations *activations = item_memory(call);
   if (!is_parallel(call) || which == 0)
     return item_reduced(call);
-  return activations->cut->tp > 1 ? activations->branch.reduced : activations->branch.partial;
+  return activations->local->tp > 1 ? activations->branch.reduced : activations->branch.partial;
 }
 
 /* Backward runs the MLP's norm first. */
 static void run_norm_backward(const ItemCall *call) {
-  const int which = (int)item_cut(call)->n_norms - 1 - call->occurrence;
+  const int which = (int)item_local_sizes(call)->n_norms - 1 - call->occurrence;
   Kernel kernel = {.kind = KERNEL_NORM_BACKWARD, .norm = layer_norm(call, which)};
   kernel.norm.dy = norm_output_gradient(call, which);
   kernel.norm.dx = item_memory(call)->d_norm;
@@ -316,14 +316,14 @@ static void run_post_norm_backward(const ItemCall *call) {
   const char *of_sum = of_attention ? d.d_x2 : item_output_gradient(call);
   Kernel kernel = {.kind = KERNEL_NORM_BACKWARD, .norm = item_norm(call, item_block(call, BLOCK_LAYER), weight, &kept)};
   kernel.norm.dx = of_attention ? d.d_attention_branch : d.d_mlp_branch;
-  kernel.norm.dy = item_cut(call)->model->dropout_rate.hidden > 0 ? kernel.norm.dx : of_sum;
+  kernel.norm.dy = item_local_sizes(call)->model->dropout_rate.hidden > 0 ? kernel.norm.dx : of_sum;
   item_launch(call, &kernel);
 }
 
 /* Sums both branches before the reduction over tp: their outputs, or their gradients of the norm that both read. */
 static void run_branch_sum(const ItemCall *call) {
   const gboolean adds_bias = !call->is_backward && call->trainer->parameters->at.at[AXIS_TP] == 0;
-  item_add_rows(call, item_cut(call)->tokens, item_memory(call)->partial, item_memory(call)->branch.partial,
+  item_add_rows(call, item_local_sizes(call)->tokens, item_memory(call)->partial, item_memory(call)->branch.partial,
                 adds_bias ? item_weight(call, BLOCK_LAYER, ROLE_ATTN_OUT_BIAS) : NULL, item_memory(call)->partial);
 }
 
@@ -340,7 +340,7 @@ static char *layer_output(const ItemCall *call) {
 static const char *branch_output(const ItemCall *call, gboolean of_attention) {
   const KeptProducts kept = item_kept_products(call);
   const char *output = of_attention ? kept.out : kept.down;
-  return output != NULL && (is_split(call) || item_cut(call)->tp == 1) ? output : item_reduced(call);
+  return output != NULL && (is_split(call) || item_local_sizes(call)->tp == 1) ? output : item_reduced(call);
 }
 
 static void run_residual(const ItemCall *call) {
@@ -348,11 +348,11 @@ static void run_residual(const ItemCall *call) {
   const void *bias = item_weight(call, BLOCK_LAYER, of_attention ? ROLE_ATTN_OUT_BIAS : ROLE_MLP_DOWN_BIAS);
   const char *way_round = of_attention || is_parallel(call) ? item_layer_input(call) : item_saved(call).x2;
   char *out = of_attention ? item_saved(call).x2 : layer_output(call);
-  if (item_cut(call)->model->dropout_rate.hidden > 0)
+  if (item_local_sizes(call)->model->dropout_rate.hidden > 0)
     item_drop_add(call, of_attention ? DROP_ATTENTION : DROP_MLP, way_round, branch_output(call, of_attention), bias,
                   out);
   else
-    item_add_rows(call, item_cut(call)->split_tokens, way_round, branch_output(call, of_attention), bias, out);
+    item_add_rows(call, item_local_sizes(call)->split_tokens, way_round, branch_output(call, of_attention), bias, out);
 }
 
 /* Where the gradient of the layer's input goes: the stage's stream, or the place given to the op. */
@@ -363,19 +363,19 @@ static char *layer_input_gradient(const ItemCall *call) {
 
 static void run_residual_gradient(const ItemCall *call) {
   char *first = is_parallel(call) ? item_memory(call)->branch.gradient : item_gradients(call).d_x2;
-  const Cut *cut = item_cut(call);
-  const gboolean is_last = call->occurrence + 1 == cut->n_inputs;
-  item_add(call, cut->n_norms > 0 ? item_memory(call)->d_norm : item_reduced(call),
+  const LocalSizes *local = item_local_sizes(call);
+  const gboolean is_last = call->occurrence + 1 == local->n_inputs;
+  item_add(call, local->n_norms > 0 ? item_memory(call)->d_norm : item_reduced(call),
            call->occurrence == 0 ? item_output_gradient(call) : first, is_last ? layer_input_gradient(call) : first);
 }
 
 static gboolean has_experts(const ItemCall *call) {
   const StageLayers *layers = &call->trainer->workload->stages[call->stage].layers;
-  return item_cut(call)->n_experts > 0 && call->layer >= layers->n_dense;
+  return item_local_sizes(call)->n_experts > 0 && call->layer >= layers->n_dense;
 }
 
 static void run_activation(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   if (has_experts(call)) {
     item_expert_activation(call);
     return;
@@ -383,9 +383,9 @@ static void run_activation(const ItemCall *call) {
   const gboolean is_backward = call->argument;
   Kernel kernel = {.kind = is_backward ? KERNEL_ACTIVATION_BACKWARD : KERNEL_ACTIVATION_FORWARD,
                    .activation = {.number = (guint8)call->trainer->parameters->number,
-                                  .gated = cut->model->gated != 0,
-                                  .rows = cut->tokens,
-                                  .width = cut->ffn_width,
+                                  .gated = local->model->gated != 0,
+                                  .rows = local->tokens,
+                                  .width = local->ffn_width,
                                   .x = item_saved(call).up,
                                   .y = item_saved(call).activation}};
   if (is_backward) {

@@ -21,7 +21,7 @@ static MtpGradients mtp_gradients(const ItemCall *call) {
 }
 
 static gboolean is_cut(const ItemCall *call) {
-  return item_cut(call)->tp > 1;
+  return item_local_sizes(call)->tp > 1;
 }
 
 static char *layer_input_gradient(const ItemCall *call) {
@@ -54,7 +54,8 @@ static void run_norm(const ItemCall *call) {
 /* --- the product -------------------------------------------------------------------------------------------------- */
 
 static const char *whole_input(const ItemCall *call, Half half) {
-  return item_cut(call)->sequence_parallel ? item_memory(call)->mtp.gathered[half] : mtp_saved(call).norms[half];
+  return item_local_sizes(call)->sequence_parallel ? item_memory(call)->mtp.gathered[half]
+                                                   : mtp_saved(call).norms[half];
 }
 
 static char *product_gradient(const ItemCall *call) {
@@ -62,7 +63,7 @@ static char *product_gradient(const ItemCall *call) {
 }
 
 static gint64 half_offset(const ItemCall *call, Half half, int element_bytes) {
-  return half * item_cut(call)->model->hidden * element_bytes;
+  return half * item_local_sizes(call)->model->hidden * element_bytes;
 }
 
 static const void *half_weight(const ItemCall *call, Half half) {
@@ -75,7 +76,7 @@ static const void *half_weight(const ItemCall *call, Half half) {
 static void run_product(const ItemCall *call) {
   const WorkItem *item = call->item;
   const Parameters *parameters = call->trainer->parameters;
-  const gint64 h = item_cut(call)->model->hidden;
+  const gint64 h = item_local_sizes(call)->model->hidden;
   for (Half half = OF_WORDS; half <= OF_X; half++) {
     Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(item)};
     MatmulKernel *product = &kernel.matmul;
@@ -106,12 +107,12 @@ static void run_product(const ItemCall *call) {
 static void move(const ItemCall *call, MoveKernel moved) {
   Kernel kernel = {.kind = KERNEL_MOVE, .move = moved};
   kernel.move.number = (guint8)call->trainer->parameters->number;
-  kernel.move.width = item_cut(call)->model->hidden / item_cut(call)->tp;
+  kernel.move.width = item_local_sizes(call)->model->hidden / item_local_sizes(call)->tp;
   item_launch(call, &kernel);
 }
 
-static char *element(const Cut *cut, char *base, gint64 i) {
-  return base + i * (gint64)cut->element_bytes;
+static char *element(const LocalSizes *local, char *base, gint64 i) {
+  return base + i * (gint64)local->element_bytes;
 }
 
 static gint64 tp_rank(const ItemCall *call) {
@@ -120,28 +121,28 @@ static gint64 tp_rank(const ItemCall *call) {
 
 /* Places the blocks of columns received from each tp rank, for this rank's tokens, side by side. */
 static void run_join(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  const gint64 h = cut->model->hidden, width = h / cut->tp;
-  const gint64 first = cut->sequence_parallel ? tp_rank(call) * cut->split_tokens : 0;
-  move(call, (MoveKernel){.batch = cut->tp,
-                          .rows = cut->split_tokens,
+  const LocalSizes *local = item_local_sizes(call);
+  const gint64 h = local->model->hidden, width = h / local->tp;
+  const gint64 first = local->sequence_parallel ? tp_rank(call) * local->split_tokens : 0;
+  move(call, (MoveKernel){.batch = local->tp,
+                          .rows = local->split_tokens,
                           .ld_a = width,
                           .ld_out = h,
-                          .stride_a = cut->tokens * width,
+                          .stride_a = local->tokens * width,
                           .stride_out = width,
-                          .a = element(cut, item_memory(call)->mtp.all_columns, first * width),
+                          .a = element(local, item_memory(call)->mtp.all_columns, first * width),
                           .out = item_layer_input(call)});
 }
 
 static void run_split(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  const gint64 h = cut->model->hidden, width = h / cut->tp;
-  char *tokens = cut->sequence_parallel ? item_memory(call)->mtp.tokens : layer_input_gradient(call);
+  const LocalSizes *local = item_local_sizes(call);
+  const gint64 h = local->model->hidden, width = h / local->tp;
+  char *tokens = local->sequence_parallel ? item_memory(call)->mtp.tokens : layer_input_gradient(call);
   move(call, (MoveKernel){.batch = 1,
-                          .rows = cut->tokens,
+                          .rows = local->tokens,
                           .ld_a = h,
                           .ld_out = width,
-                          .a = element(cut, tokens, tp_rank(call) * width),
+                          .a = element(local, tokens, tp_rank(call) * width),
                           .out = mtp_gradients(call).d_columns});
 }
 

@@ -9,8 +9,8 @@
 
 static NarrowShape shape_of(const ItemCall *call) {
   const StageLayers *layers = &call->trainer->workload->stages[call->stage].layers;
-  const Cut *cut = item_cut(call);
-  return carve_narrow_shape(cut, carve_kind_of(cut, layers, call->layer), call->linear);
+  const LocalSizes *local = item_local_sizes(call);
+  return carve_narrow_shape(local, carve_kind_of(local, layers, call->layer), call->linear);
 }
 
 typedef enum { OF_INPUT, OF_GRADIENT, OF_WEIGHT } Operand;
@@ -18,13 +18,13 @@ typedef enum { OF_INPUT, OF_GRADIENT, OF_WEIGHT } Operand;
 /* Makes one copy of x, or both; NULL: not that one. ld, stride: of x; 0: dense. */
 static void narrow(const ItemCall *call, Operand operand, const void *x, NarrowSize size, gint64 ld, gint64 stride,
                    char *as_is, char *turned) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const gint64 row = ld > 0 ? ld : size.columns;
   Kernel kernel = {.kind = KERNEL_NARROW,
                    .narrow = {.number = (guint8)item_number(call),
-                              .to = (guint8)narrow_number(cut),
-                              .format = (guint8)narrow_format(cut, operand == OF_GRADIENT),
-                              .scaling = (guint8)narrow_scaling(cut, operand == OF_WEIGHT),
+                              .to = (guint8)narrow_number(local),
+                              .format = (guint8)narrow_format(local, operand == OF_GRADIENT),
+                              .scaling = (guint8)narrow_scaling(local, operand == OF_WEIGHT),
                               .batch = size.batch,
                               .rows = size.rows,
                               .columns = size.columns,
@@ -34,21 +34,21 @@ static void narrow(const ItemCall *call, Operand operand, const void *x, NarrowS
                               .as_is = as_is,
                               .turned = turned}};
   if (as_is != NULL)
-    kernel.narrow.scales = narrow_scales(cut, as_is, size);
+    kernel.narrow.scales = narrow_scales(local, as_is, size);
   if (turned != NULL)
-    kernel.narrow.turned_scales = narrow_scales(cut, turned, narrow_turned(size));
+    kernel.narrow.turned_scales = narrow_scales(local, turned, narrow_turned(size));
   item_launch(call, &kernel);
 }
 
 /* X turned, where W reads it. */
 static char *kept_input(const ItemCall *call) {
-  if (narrow_is_gathered(item_cut(call), call->linear))
+  if (narrow_is_gathered(item_local_sizes(call), call->linear))
     return item_memory(call)->narrow.turned;
-  return item_saved(call).narrow[narrow_input_of(item_cut(call), call->linear)];
+  return item_saved(call).narrow[narrow_input_of(item_local_sizes(call), call->linear)];
 }
 
 void item_narrow_input(const ItemCall *call, const void *x, gint64 ld) {
-  const gboolean is_kept = !narrow_is_gathered(item_cut(call), call->linear);
+  const gboolean is_kept = !narrow_is_gathered(item_local_sizes(call), call->linear);
   narrow(call, OF_INPUT, x, narrow_input_size(shape_of(call)), ld, 0, item_memory(call)->narrow.as_is,
          is_kept ? kept_input(call) : NULL);
 }
@@ -97,7 +97,7 @@ static void keep_weights(const ItemCall *call) {
 /* What tp has gathered for W. */
 static void copy_gathered(const ItemCall *call) {
   const Activations *activations = item_memory(call);
-  const ModelLatent *latent = &activations->cut->model->latent;
+  const ModelLatent *latent = &activations->local->model->latent;
   const gboolean is_kv = call->linear == NARROW_KV_UP;
   const gboolean is_q = call->linear == NARROW_Q_UP && latent->q_rank > 0;
   const char *x = is_kv ? activations->latent.kv_all : is_q ? activations->latent.q_all : activations->gathered;
@@ -110,7 +110,7 @@ void item_narrow_prepare(const ItemCall *call) {
     return;
   if (call->item->layout != LAYOUT_NT)
     keep_weights(call);
-  else if (narrow_is_gathered(item_cut(call), call->linear))
+  else if (narrow_is_gathered(item_local_sizes(call), call->linear))
     copy_gathered(call);
 }
 
@@ -126,13 +126,13 @@ static char *weight_copy(const ItemCall *call, gboolean is_turned) {
 
 static void set_operand(const ItemCall *call, Operand operand, char *at, NarrowSize size, const void **data, gint64 *ld,
                         gint64 *stride, Fp8Operand *fp8) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   *data = at;
   *ld = size.columns;
   *stride = size.rows * size.columns;
-  *fp8 = (Fp8Operand){.format = (guint8)narrow_format(cut, operand == OF_GRADIENT),
-                      .scaling = (guint8)narrow_scaling(cut, operand == OF_WEIGHT),
-                      .scales = narrow_scales(cut, at, size)};
+  *fp8 = (Fp8Operand){.format = (guint8)narrow_format(local, operand == OF_GRADIENT),
+                      .scaling = (guint8)narrow_scaling(local, operand == OF_WEIGHT),
+                      .scales = narrow_scales(local, at, size)};
 }
 
 static void set_a(const ItemCall *call, Operand operand, char *at, NarrowSize size, MatmulKernel *product) {
@@ -166,7 +166,7 @@ MatmulKernel item_narrow_product(const ItemCall *call, const MatmulKernel *produ
     return narrow;
   set_operands(call, &narrow);
   narrow.layout = LAYOUT_TN;
-  narrow.number = (guint8)narrow_number(item_cut(call));
+  narrow.number = (guint8)narrow_number(item_local_sizes(call));
   narrow.result = product->result == NUMBER_FP8 ? (guint8)item_number(call) : product->result;
   narrow.is_fast = product->layout == LAYOUT_TN && narrow.fp8_a.scaling == FP8_TENSOR;
   return narrow;

@@ -67,17 +67,17 @@ typedef struct {
 } Columns;
 
 static Columns columns_of(const ItemCall *call, gboolean of_qkv) {
-  const Cut *cut = item_cut(call);
+  const LocalSizes *local = item_local_sizes(call);
   const SavedLayer saved = item_saved(call);
   if (of_qkv)
-    return (Columns){saved.products.qv, saved.qkv, cut_qkv_width(cut), cut->q_width, cut->kv_width};
-  return (Columns){saved.products.gate, saved.up, cut->up_width, cut->ffn_width, cut->ffn_width};
+    return (Columns){saved.products.qv, saved.qkv, local_qkv_width(local), local->q_width, local->kv_width};
+  return (Columns){saved.products.gate, saved.up, local->up_width, local->ffn_width, local->ffn_width};
 }
 
 /* Copies `n` columns of all of a layer's tokens from one matrix to another. */
 static void copy_columns(const ItemCall *call, gint64 n, Rows from, Rows to) {
   if (n > 0)
-    item_copy(call, (Extent){1, item_cut(call)->tokens, n}, from, to);
+    item_copy(call, (Extent){1, item_local_sizes(call)->tokens, n}, from, to);
 }
 
 /* Copies the columns on both sides of the recomputed ones. */
@@ -120,5 +120,5 @@ void item_keeping_linear(const ItemCall *call, gboolean of_qkv, const Linear *li
 }
 
 char *item_kept_down(const ItemCall *call) {
-  return item_cut(call)->sequence_parallel ? NULL : item_kept_products(call).down;
+  return item_local_sizes(call)->sequence_parallel ? NULL : item_kept_products(call).down;
 }

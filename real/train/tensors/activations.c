@@ -21,13 +21,13 @@ static gboolean has_head(const Activations *activations) {
 }
 
 static gint64 carve_scratch(Activations *activations, char *memory) {
-  const Cut *cut = activations->cut;
-  const int e = carve_element_bytes(cut);
-  const double t = cut->tokens, stream = carve_stream_elements(cut), wide = t * cut->model->hidden;
+  const LocalSizes *local = activations->local;
+  const int e = carve_element_bytes(local);
+  const double t = local->tokens, stream = carve_stream_elements(local), wide = t * local->model->hidden;
   Carver carver = {.base = memory};
-  activations->scratch_layer = carve_layer(cut, carve_any_kind(cut), 0, &carver, &carver);
+  activations->scratch_layer = carve_layer(local, carve_any_kind(local), 0, &carver, &carver);
   activations->scratch_layer_bytes = carver.bytes;
-  activations->scratch_gradients = carve_gradients(cut, carve_any_kind(cut), FALSE, &carver);
+  activations->scratch_gradients = carve_gradients(local, carve_any_kind(local), FALSE, &carver);
   activations->scratch_y = carve(&carver, stream, e);
   activations->gathered = carve(&carver, wide, e);
   activations->partial = carve(&carver, wide, e);
@@ -35,21 +35,21 @@ static gint64 carve_scratch(Activations *activations, char *memory) {
   activations->d_stream[0] = carve(&carver, stream, e);
   activations->d_stream[1] = carve(&carver, stream, e);
   activations->d_norm = carve(&carver, stream, e);
-  activations->d_activation = carve(&carver, t * carve_any_kind(cut).ffn_width, e);
-  activations->d_scores = carve_is_flash(cut) ? NULL : carve(&carver, cut->scores, e);
-  activations->d_attention = carve(&carver, t * cut->out_width, e);
+  activations->d_activation = carve(&carver, t * carve_any_kind(local).ffn_width, e);
+  activations->d_scores = carve_is_flash(local) ? NULL : carve(&carver, local->scores, e);
+  activations->d_attention = carve(&carver, t * local->out_width, e);
   activations->d_embedding = carve(&carver, wide, e);
-  const gboolean has_sums = cut->model->qk_norms == QK_NORMS_WHOLE && cut->tp > 1;
-  activations->qk_sums = has_sums ? carve(&carver, t * cut_n_qk_sums(cut), 4) : NULL;
-  activations->branch = carve_branch_scratch(cut, &carver);
-  activations->latent = carve_latent_scratch(cut, &carver);
-  activations->mtp = carve_mtp_scratch(cut, &carver);
-  if (cut->method->mtp_layers > 0)
-    activations->mtp_gradients = carve_mtp_gradients(cut, &carver);
-  activations->experts = carve_expert_scratch(cut, &carver);
-  activations->narrow = carve_narrow_scratch(cut, zero_shards_weights(cut->method->zero), &carver);
-  activations->context = carve_context_scratch(cut, &carver);
-  const double logits = has_head(activations) ? t * cut->vocab_width : 0;
+  const gboolean has_sums = local->model->qk_norms == QK_NORMS_WHOLE && local->tp > 1;
+  activations->qk_sums = has_sums ? carve(&carver, t * local_n_qk_sums(local), 4) : NULL;
+  activations->branch = carve_branch_scratch(local, &carver);
+  activations->latent = carve_latent_scratch(local, &carver);
+  activations->mtp = carve_mtp_scratch(local, &carver);
+  if (local->method->mtp_layers > 0)
+    activations->mtp_gradients = carve_mtp_gradients(local, &carver);
+  activations->experts = carve_expert_scratch(local, &carver);
+  activations->narrow = carve_narrow_scratch(local, zero_shards_weights(local->method->zero), &carver);
+  activations->context = carve_context_scratch(local, &carver);
+  const double logits = has_head(activations) ? t * local->vocab_width : 0;
   activations->logits = carve(&carver, logits, e);
   activations->d_logits = carve(&carver, logits, e);
   return carver.bytes;
@@ -65,18 +65,18 @@ static void init_pools(Activations *activations, int stage) {
     pool_init(&activations->pools[stage * N_SLOT_PARTS + part], activations->device, carvers[part].bytes);
 }
 
-gboolean activations_init(Activations *activations, const Cut *cut, Device *device, const ActivationsUse *use,
+gboolean activations_init(Activations *activations, const LocalSizes *local, Device *device, const ActivationsUse *use,
                           GError **error) {
-  const Recompute recompute = cut->method->recompute;
+  const Recompute recompute = local->method->recompute;
   *activations = (Activations){
-      .cut = cut,
+      .local = local,
       .device = device,
       .n_stages = use->n_stages,
       .n_micro_batches = use->n_micro_batches,
       .has_w = use->has_w,
       .saves_all = recompute != RECOMPUTE_FULL,
-      .every_other = cut->method->keeps_every_other_product,
-      .dropped = cut->method->recompute_modules,
+      .every_other = local->method->keeps_every_other_product,
+      .dropped = local->method->recompute_modules,
       .pools = g_new0(Pool, (gsize)use->n_stages * N_SLOT_PARTS),
       .open = g_new0(Slot, (gsize)use->n_stages * use->n_micro_batches),
       .layers = g_memdup2(use->layers, sizeof *use->layers * (gsize)use->n_stages),
@@ -86,7 +86,7 @@ gboolean activations_init(Activations *activations, const Cut *cut, Device *devi
     for (int m = 0; m < use->n_micro_batches; m++)
       activations->open[stage * use->n_micro_batches + m] = (Slot){.stage = stage, .micro_batch = m};
   }
-  pool_init(&activations->boundary, device, (gint64)carve_stream_elements(cut) * carve_element_bytes(cut));
+  pool_init(&activations->boundary, device, (gint64)carve_stream_elements(local) * carve_element_bytes(local));
   for (int i = 0; i < (use->takes_turns ? 2 : 1); i++) {
     activations->arenas[i] = device->type->allocate(device, carve_scratch(activations, NULL), error);
     if (activations->arenas[i] == NULL)
@@ -130,7 +130,7 @@ static Pool *pool_of_part(const Activations *activations, const Slot *slot, Slot
 
 /* Whether the first layer's W reads the input directly. */
 static gboolean keeps_input(const Activations *activations, const Slot *slot) {
-  return carve_w_reads_input(activations->cut) && activations->layers[slot->stage]->n_layers > 0;
+  return carve_w_reads_input(activations->local) && activations->layers[slot->stage]->n_layers > 0;
 }
 
 /* Bytes counted when a part is taken. An input that was received early does not yet count as held by a forward: it
@@ -255,7 +255,7 @@ SavedLayer activations_layer(const Activations *activations, const Slot *slot, i
     saved.norm1 = again->norm1 != NULL ? again->norm1 : scratch->norm1;
     saved.norm2 = again->norm2 != NULL ? again->norm2 : scratch->norm2;
   }
-  carve_drop_mlp(carve_kind_of(activations->cut, activations->layers[slot->stage], layer), dropped, scratch, &saved);
+  carve_drop_mlp(carve_kind_of(activations->local, activations->layers[slot->stage], layer), dropped, scratch, &saved);
   if (dropped & MODULE_BIT(MODULE_MLA_UP_PROJ)) {
     saved.qkv = scratch->qkv;
     saved.q_latent = scratch->q_latent;
@@ -265,7 +265,7 @@ SavedLayer activations_layer(const Activations *activations, const Slot *slot, i
     saved.scores = scratch->scores;
     saved.dropped = scratch->dropped;
   }
-  if (carve_reads_stream(activations->cut)) {
+  if (carve_reads_stream(activations->local)) {
     saved.x2 = again->x2 != NULL ? again->x2 : saved.x2;
     saved.norm1 = tensors.input;
     saved.norm2 = saved.x2;
@@ -282,7 +282,7 @@ SavedLayer activations_layer(const Activations *activations, const Slot *slot, i
     saved.experts.rows = again->experts.rows;
   if (again->experts.activation != NULL)
     saved.experts.activation = again->experts.activation;
-  if (activations->cut->casts)
+  if (activations->local->casts)
     find_inputs(scratch, again, &saved);
   return saved;
 }

@@ -22,18 +22,18 @@
  * Positions in a stage's stream: layer l reads l and writes l + 1; the model's head reads the one after its n layers,
  * n; the layer of the k-th MTP head is the (n + 2k − 1)-th, and that head reads n + 2k. */
 #pragma once
-#include "cut.h"
+#include "local_sizes.h"
 #include "narrow.h"
 #include "pool.h"
 
 /* Columns of q, k and v of this rank's heads, side by side. */
-static inline gint64 cut_qkv_width(const Cut *cut) {
-  return cut->q_width + cut->kv_width + cut->v_width;
+static inline gint64 local_qkv_width(const LocalSizes *local) {
+  return local->q_width + local->kv_width + local->v_width;
 }
 
 /* Ranks whose tokens come to this rank's experts. */
-static inline gint64 cut_n_sources(const Cut *cut) {
-  return (gint64)cut->method->ep * cut->method->expert_tp;
+static inline gint64 local_n_sources(const LocalSizes *local) {
+  return (gint64)local->method->ep * local->method->expert_tp;
 }
 
 /* Experts get R rows, from tokens of this and other ranks; f columns each. */
@@ -188,7 +188,7 @@ typedef struct {
 } Slot;
 
 typedef struct {
-  const Cut *cut; /* borrowed */
+  const LocalSizes *local; /* borrowed */
   Device *device;
   int n_stages, n_micro_batches;
   gboolean has_w;             /* the plan has separate I and W */
@@ -245,7 +245,7 @@ typedef struct {
 } ActivationsUse;
 
 /* Allocates everything but slots; `cut` is borrowed. FALSE with the device's error if memory is short. */
-gboolean activations_init(Activations *activations, const Cut *cut, Device *device, const ActivationsUse *use,
+gboolean activations_init(Activations *activations, const LocalSizes *local, Device *device, const ActivationsUse *use,
                           GError **error);
 /* Work issued from now on uses the forward scratch, or the backward scratch. */
 void activations_use_scratch(Activations *activations, gboolean is_backward);

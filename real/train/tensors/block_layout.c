@@ -55,7 +55,7 @@ static gboolean is_norm_weight(Role role) {
 /* The dimension of a tensor that ranks cut. */
 typedef enum { CUT_NOTHING, CUT_ROWS, CUT_COLUMNS } CutDimension;
 
-static void add_tensor(Layouter *layouter, Role role, const char *name, gint64 rows, gint64 columns, CutDimension cut,
+static void add_tensor(Layouter *layouter, Role role, const char *name, gint64 rows, gint64 columns, CutDimension local,
                        float deviation) {
   gint64 end = 0;
   if (layouter->tensors->len > 0) {
@@ -65,18 +65,18 @@ static void add_tensor(Layouter *layouter, Role role, const char *name, gint64 r
   Tensor tensor = {
       .name = g_strdup_printf("%s%s", layouter->prefix, name),
       .role = (guint8)role,
-      .is_whole = cut == CUT_NOTHING,
+      .is_whole = local == CUT_NOTHING,
       .offset = follows(role) ? end : round_up(end, ALIGN),
-      .rows = cut == CUT_ROWS ? rows / layouter->n_cut : rows,
-      .columns = cut == CUT_COLUMNS ? columns / layouter->n_cut : columns,
+      .rows = local == CUT_ROWS ? rows / layouter->n_cut : rows,
+      .columns = local == CUT_COLUMNS ? columns / layouter->n_cut : columns,
       .whole_rows = rows,
       .whole_columns = columns,
       .mean = is_norm_weight(role) ? 1.0f : 0.0f,
       .deviation = deviation,
       .seed = layouter->seed + (guint64)role * 0x9E3779B9u,
   };
-  tensor.first_row = cut == CUT_ROWS ? layouter->at * tensor.rows : 0;
-  tensor.first_column = cut == CUT_COLUMNS ? layouter->at * tensor.columns : 0;
+  tensor.first_row = local == CUT_ROWS ? layouter->at * tensor.rows : 0;
+  tensor.first_column = local == CUT_COLUMNS ? layouter->at * tensor.columns : 0;
   if (layouter->block->offset_of[role] < 0) /* for experts, the first one's */
     layouter->block->offset_of[role] = tensor.offset;
   if (is_norm_weight(role) || (role > 0 && is_norm_weight(role - 1)))
@@ -122,12 +122,12 @@ static void add_qk_norms(Layouter *layouter) {
 static void lay_out_whole(Layouter *layouter) {
   const Model *model = layouter->parameters->workload->model;
   const gint64 h = model->hidden;
-  const Cut *cut = &layouter->parameters->cut;
-  if (cut->n_norms > 0)
+  const LocalSizes *local = &layouter->parameters->local;
+  if (local->n_norms > 0)
     add_norm(layouter, ROLE_NORM1, "attn_norm");
-  if (cut->n_norms > 1)
+  if (local->n_norms > 1)
     add_norm(layouter, ROLE_NORM2, "mlp_norm");
-  if (cut->n_post_norms > 0) {
+  if (local->n_post_norms > 0) {
     add_norm(layouter, ROLE_POST_NORM1, "attn_post_norm");
     add_norm(layouter, ROLE_POST_NORM2, "mlp_post_norm");
   }
@@ -226,7 +226,7 @@ static void lay_out_experts(Layouter *layouter) {
   const int n_cut = parameters->workload->method->expert_tp;
   layouter->at = n_cut > 1 ? layouter->at : 0;
   layouter->n_cut = n_cut;
-  for (gint64 i = 0; i < parameters->cut.n_experts; i++) {
+  for (gint64 i = 0; i < parameters->local.n_experts; i++) {
     const gint64 expert = parameters->first_expert + i;
     g_free(layouter->prefix);
     layouter->prefix = g_strdup_printf("%sexperts.%" G_GINT64_FORMAT ".", prefix, expert);
@@ -240,7 +240,7 @@ static void lay_out_experts(Layouter *layouter) {
 static void lay_out_table(Layouter *layouter) {
   const Parameters *parameters = layouter->parameters;
   const Model *model = parameters->workload->model;
-  const gint64 padded = parameters->cut.vocab_width * parameters->cut.tp;
+  const gint64 padded = parameters->local.vocab_width * parameters->local.tp;
   add_tensor(layouter, ROLE_TABLE, "weight", padded, model->hidden, CUT_ROWS, weight_deviation);
   g_array_index(layouter->tensors, Tensor, 0).whole_rows = model->vocab; /* rows after these are padding */
 }
@@ -248,7 +248,7 @@ static void lay_out_table(Layouter *layouter) {
 /* The head's matrix, with the logits' bias. */
 static void lay_out_output(Layouter *layouter) {
   const Model *model = layouter->parameters->workload->model;
-  const gint64 padded = layouter->parameters->cut.vocab_width * layouter->parameters->cut.tp;
+  const gint64 padded = layouter->parameters->local.vocab_width * layouter->parameters->local.tp;
   lay_out_table(layouter);
   if (!model->head_bias)
     return;
@@ -315,9 +315,9 @@ static guint64 block_seed(const Workload *workload, guint64 seed, BlockKind kind
 static void find_summed(const Parameters *parameters, Block *block) {
   const gboolean by_heads = parameters->workload->model->qk_norms != QK_NORMS_NONE;
   const gint64 of_heads = by_heads ? block->offset_of[ROLE_Q_NORM] : -1;
-  if (parameters->cut.sequence_parallel)
+  if (parameters->local.sequence_parallel)
     block->n_summed = block->n_whole;
-  else if (parameters->cut.tp > 1 && of_heads >= 0) {
+  else if (parameters->local.tp > 1 && of_heads >= 0) {
     block->first_summed = of_heads;
     block->n_summed = block->n_norms - of_heads;
   }
@@ -332,7 +332,7 @@ void block_lay_out(const Parameters *parameters, Block *block, guint64 seed) {
                        .tensors = g_array_new(FALSE, FALSE, sizeof(Tensor)),
                        .prefix = block_prefix(workload, block->kind, block->layer),
                        .seed = block_seed(workload, seed, block->kind, block->layer),
-                       .n_cut = (int)parameters->cut.tp,
+                       .n_cut = (int)parameters->local.tp,
                        .at = parameters->at.at[AXIS_TP]};
   lay_out[block->kind](&layouter);
   g_free(layouter.prefix);

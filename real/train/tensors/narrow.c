@@ -38,30 +38,30 @@ gboolean narrow_is_of_experts(NarrowLinear linear) {
   return linear == NARROW_EXPERT_UP || linear == NARROW_EXPERT_DOWN;
 }
 
-NarrowInput narrow_input_of(const Cut *cut, NarrowLinear linear) {
-  if (linear == NARROW_Q_UP && cut->model->latent.q_rank == 0)
+NarrowInput narrow_input_of(const LocalSizes *local, NarrowLinear linear) {
+  if (linear == NARROW_Q_UP && local->model->latent.q_rank == 0)
     return INPUT_NORM1;
-  return linear == NARROW_MLP_UP && cut->shared_norm ? INPUT_NORM1 : linears[linear].input;
+  return linear == NARROW_MLP_UP && local->shared_norm ? INPUT_NORM1 : linears[linear].input;
 }
 
-gboolean narrow_is_gathered(const Cut *cut, NarrowLinear linear) {
-  return cut->sequence_parallel && linears[linear].is_column;
+gboolean narrow_is_gathered(const LocalSizes *local, NarrowLinear linear) {
+  return local->sequence_parallel && linears[linear].is_column;
 }
 
-static gboolean in_blocks(const Cut *cut) {
-  return cut->method->time.scales == SCALES_BLOCKS;
+static gboolean in_blocks(const LocalSizes *local) {
+  return local->method->time.scales == SCALES_BLOCKS;
 }
 
-Number narrow_number(const Cut *cut) {
-  return cut->linear_bytes > 1 ? NUMBER_FP32 : NUMBER_FP8;
+Number narrow_number(const LocalSizes *local) {
+  return local->linear_bytes > 1 ? NUMBER_FP32 : NUMBER_FP8;
 }
 
-Fp8Scaling narrow_scaling(const Cut *cut, gboolean of_weight) {
-  return !in_blocks(cut) ? FP8_TENSOR : of_weight ? FP8_BLOCKS : FP8_ROWS;
+Fp8Scaling narrow_scaling(const LocalSizes *local, gboolean of_weight) {
+  return !in_blocks(local) ? FP8_TENSOR : of_weight ? FP8_BLOCKS : FP8_ROWS;
 }
 
-Fp8Format narrow_format(const Cut *cut, gboolean of_gradient) {
-  return of_gradient && !in_blocks(cut) ? FP8_E5M2 : FP8_E4M3;
+Fp8Format narrow_format(const LocalSizes *local, gboolean of_gradient) {
+  return of_gradient && !in_blocks(local) ? FP8_E5M2 : FP8_E4M3;
 }
 
 NarrowSize narrow_input_size(NarrowShape shape) {
@@ -84,17 +84,17 @@ static gint64 align(gint64 bytes) {
   return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
 }
 
-static gint64 data_bytes(const Cut *cut, NarrowSize size) {
-  return align(size.batch * size.rows * size.columns * (gint64)cut->linear_bytes);
+static gint64 data_bytes(const LocalSizes *local, NarrowSize size) {
+  return align(size.batch * size.rows * size.columns * (gint64)local->linear_bytes);
 }
 
-gint64 narrow_bytes(const Cut *cut, NarrowSize size, gboolean of_weight) {
-  const gint64 n_scales = size.batch * fp8_n_scales(narrow_scaling(cut, of_weight), size.rows, size.columns);
-  return data_bytes(cut, size) + align(n_scales * (gint64)sizeof(float));
+gint64 narrow_bytes(const LocalSizes *local, NarrowSize size, gboolean of_weight) {
+  const gint64 n_scales = size.batch * fp8_n_scales(narrow_scaling(local, of_weight), size.rows, size.columns);
+  return data_bytes(local, size) + align(n_scales * (gint64)sizeof(float));
 }
 
-float *narrow_scales(const Cut *cut, char *copy, NarrowSize size) {
-  return narrow_number(cut) == NUMBER_FP8 ? (float *)(gpointer)(copy + data_bytes(cut, size)) : NULL;
+float *narrow_scales(const LocalSizes *local, char *copy, NarrowSize size) {
+  return narrow_number(local) == NUMBER_FP8 ? (float *)(gpointer)(copy + data_bytes(local, size)) : NULL;
 }
 
 gboolean narrow_is_used(const Workload *workload) {

@@ -19,8 +19,8 @@
  *
  * When a Program in fp8 is checked in fp32 (numerics.h), the copies are fp32 too. */
 #pragma once
-#include "cut.h"
 #include "fp8.h"
+#include "local_sizes.h"
 #include "workload.h"
 
 /* The linears that multiply in fp8. MLP_UP and MLP_DOWN: the shared expert's too. */
@@ -65,21 +65,21 @@ typedef struct {
 /* That an item belongs to, by its name, as a product or as what is done for one ("qkv.cast", "qkv.wgrad" …). */
 NarrowLinear narrow_linear_of(const char *item_name);
 gboolean narrow_is_of_experts(NarrowLinear linear);
-NarrowInput narrow_input_of(const Cut *cut, NarrowLinear linear);
+NarrowInput narrow_input_of(const LocalSizes *local, NarrowLinear linear);
 /* Whether tp gathers the linear's input. */
-gboolean narrow_is_gathered(const Cut *cut, NarrowLinear linear);
+gboolean narrow_is_gathered(const LocalSizes *local, NarrowLinear linear);
 /* Of the copies: FP8, or FP32. */
-Number narrow_number(const Cut *cut);
-Fp8Scaling narrow_scaling(const Cut *cut, gboolean of_weight);
-Fp8Format narrow_format(const Cut *cut, gboolean of_gradient);
+Number narrow_number(const LocalSizes *local);
+Fp8Scaling narrow_scaling(const LocalSizes *local, gboolean of_weight);
+Fp8Format narrow_format(const LocalSizes *local, gboolean of_gradient);
 /* Of its operands, as they are, and the other way round. */
 NarrowSize narrow_input_size(NarrowShape shape);
 NarrowSize narrow_gradient_size(NarrowShape shape);
 NarrowSize narrow_weight_size(NarrowShape shape);
 NarrowSize narrow_turned(NarrowSize size);
 /* A copy's bytes, scales included, whole multiples of what tensors are aligned to. */
-gint64 narrow_bytes(const Cut *cut, NarrowSize size, gboolean of_weight);
+gint64 narrow_bytes(const LocalSizes *local, NarrowSize size, gboolean of_weight);
 /* The scales of a copy, behind it; NULL for copies in fp32. */
-float *narrow_scales(const Cut *cut, char *copy, NarrowSize size);
+float *narrow_scales(const LocalSizes *local, char *copy, NarrowSize size);
 /* Whether a workload's lists have products in fp8, whatever the precision of its plan. */
 gboolean narrow_is_used(const Workload *workload);

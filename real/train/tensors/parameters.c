@@ -109,22 +109,22 @@ static gboolean has_weights_on_host(const Parameters *parameters) {
 
 /* Bytes of the block's copies in fp8. */
 static gint64 place_narrow(const Parameters *parameters, Block *block) {
-  const Cut *cut = &parameters->cut;
+  const LocalSizes *local = &parameters->local;
   const StageLayers *layers = &parameters->workload->stages[block->stage].layers;
   const gboolean of_experts = block->kind == BLOCK_EXPERTS;
   gint64 bytes = 0;
   for (int linear = 0; linear < N_NARROW_LINEARS; linear++)
     block->narrow_step[linear] = -1;
-  if (!cut->casts || zero_shards_weights(block->zero) || (block->kind != BLOCK_LAYER && !of_experts))
+  if (!local->casts || zero_shards_weights(block->zero) || (block->kind != BLOCK_LAYER && !of_experts))
     return 0;
-  const LayerKind kind = carve_kind_of(cut, layers, block->layer - layers->first_layer);
+  const LayerKind kind = carve_kind_of(local, layers, block->layer - layers->first_layer);
   for (int linear = 0; linear < N_NARROW_LINEARS; linear++) {
-    const NarrowSize size = narrow_weight_size(carve_narrow_shape(cut, kind, (NarrowLinear)linear));
+    const NarrowSize size = narrow_weight_size(carve_narrow_shape(local, kind, (NarrowLinear)linear));
     if (narrow_is_of_experts((NarrowLinear)linear) != of_experts)
       continue;
     block->narrow_at[linear][0] = bytes;
-    block->narrow_at[linear][1] = bytes + narrow_bytes(cut, size, TRUE);
-    bytes = block->narrow_at[linear][1] + narrow_bytes(cut, narrow_turned(size), TRUE);
+    block->narrow_at[linear][1] = bytes + narrow_bytes(local, size, TRUE);
+    bytes = block->narrow_at[linear][1] + narrow_bytes(local, narrow_turned(size), TRUE);
   }
   return bytes;
 }
@@ -208,7 +208,7 @@ static void place_experts(Parameters *parameters, int rank) {
   parameters->n_expert_shards = zero_shards_optimizer(parameters->workload->method->zero) ? layout->n_expert_shards : 1;
   parameters->expert_shard =
       parameters->n_expert_shards > 1 ? layout_group_place(layout, AXIS_BIT_EXPERT_SHARD, rank) : 0;
-  parameters->first_expert = layout_group_place(layout, AXIS_BIT(AXIS_EP), rank) * parameters->cut.n_experts;
+  parameters->first_expert = layout_group_place(layout, AXIS_BIT(AXIS_EP), rank) * parameters->local.n_experts;
 }
 
 Parameters *parameters_new(const Workload *workload, const gboolean *is_local, int rank, guint64 seed,
@@ -217,8 +217,8 @@ Parameters *parameters_new(const Workload *workload, const gboolean *is_local, i
   g_autoptr(Parameters) parameters = g_new0(Parameters, 1);
   parameters->workload = workload;
   parameters->device = stream->device;
-  parameters->cut = cut_of(workload->model, method);
-  parameters->cut.casts = narrow_is_used(workload); /* in fp32 too, where a Program in fp8 is checked so */
+  parameters->local = local_sizes_of(workload->model, method);
+  parameters->local.casts = narrow_is_used(workload); /* in fp32 too, where a Program in fp8 is checked so */
   parameters->at = layout_coordinates(&workload->layout, rank);
   parameters->n_shards = zero_shards_optimizer(method->zero) ? workload->layout.n_shards : 1;
   parameters->shard =

@@ -10,8 +10,8 @@
  * ZeRO-0 has one shard. Initial values are determined by a seed and the position in the whole matrix, so every plan
  * starts from the same model. */
 #pragma once
-#include "cut.h"
 #include "device.h"
+#include "local_sizes.h"
 #include "narrow.h"
 #include "program.h"
 
@@ -90,7 +90,7 @@ typedef struct {
   int stage, layer;              /* layer: of the model; −1 for the others */
   gint64 n, n_whole;             /* elements, padded; the first n_whole are held whole by every tp rank */
   gint64 n_norms;                /* the first of these are norms, whose gradients I computes */
-  gint64 first_summed, n_summed; /* of n_whole: those whose gradients tp ranks sum (cut_tp_summed_parameters()) */
+  gint64 first_summed, n_summed; /* of n_whole: those whose gradients tp ranks sum (local_tp_summed_parameters()) */
   gint64 offset_of[N_ROLES];     /* −1: none */
   Tensor *tensors;               /* owned */
   int n_tensors;
@@ -121,7 +121,7 @@ typedef struct {
 typedef struct {
   const Workload *workload; /* borrowed */
   Device *device;
-  Cut cut;
+  LocalSizes local;
   Coordinates at;      /* of this rank */
   int n_shards, shard; /* over dp and cp; 1, 0 under ZeRO-0; for all but experts */
   int n_expert_shards, expert_shard;
@@ -157,14 +157,14 @@ gboolean parameters_is_copy(const Parameters *parameters, const Block *block);
 
 /* Which of the 2·cp pieces of a sequence a cp rank has: as early piece number cp_rank, as late piece the one that far
  * from the end (context.c). */
-static inline SequencePieces parameters_pieces_of(const Cut *cut, gint64 cp_rank) {
-  const gint64 half = cut->seq_len / 2;
-  return (SequencePieces){.early = cp_rank * half, .late = (2 * cut->cp - 2 - cp_rank) * half};
+static inline SequencePieces parameters_pieces_of(const LocalSizes *local, gint64 cp_rank) {
+  const gint64 half = local->seq_len / 2;
+  return (SequencePieces){.early = cp_rank * half, .late = (2 * local->cp - 2 - cp_rank) * half};
 }
 
 /* The pieces of this rank. */
 static inline SequencePieces parameters_pieces(const Parameters *parameters) {
-  return parameters_pieces_of(&parameters->cut, parameters->at.at[AXIS_CP]);
+  return parameters_pieces_of(&parameters->local, parameters->at.at[AXIS_CP]);
 }
 
 /* Private to parameters.c and block_layout.c: which tensors a block has, their offsets, and their seeds. */

@@ -9,24 +9,24 @@
 #include "slot_tensors.h"
 
 static SavedLayer walk_saved_layer(const Activations *activations, LayerKind kind, Carver *carvers) {
-  const Cut *cut = activations->cut;
+  const LocalSizes *local = activations->local;
   Carver *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
-  return activations->every_other ? carve_every_other(cut, kind, for_i, for_w)
-                                  : carve_layer(cut, kind, activations->dropped, for_i, for_w);
+  return activations->every_other ? carve_every_other(local, kind, for_i, for_w)
+                                  : carve_layer(local, kind, activations->dropped, for_i, for_w);
 }
 
 /* What the k-th MTP head and its layer save. */
 static void walk_saved_mtp(const Activations *activations, const StageLayers *layers, int k, Carver *carvers,
                            SlotTensors *tensors) {
-  const Cut *cut = activations->cut;
+  const LocalSizes *local = activations->local;
   const int layer = layers->n_layers + 2 * k - 1;
   Carver *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
-  char *x = carve(carve_w_reads_input(cut) ? for_w : for_i, carve_stream_elements(cut), carve_element_bytes(cut));
+  char *x = carve(carve_w_reads_input(local) ? for_w : for_i, carve_stream_elements(local), carve_element_bytes(local));
   SavedLayer saved = {0};
   if (activations->saves_all)
-    saved = walk_saved_layer(activations, carve_kind_of(cut, layers, layer), carvers);
-  const SavedMtp mtp = carve_mtp(cut, for_i, for_w);
-  const SavedHead head = carve_head(cut, for_i, for_i, for_w);
+    saved = walk_saved_layer(activations, carve_kind_of(local, layers, layer), carvers);
+  const SavedMtp mtp = carve_mtp(local, for_i, for_w);
+  const SavedHead head = carve_head(local, for_i, for_i, for_w);
   if (tensors->layer == layer) {
     tensors->input = x;
     tensors->saved = saved;
@@ -45,13 +45,13 @@ static SavedRegion carved_since(const Carver *before, const Carver *now) {
 
 static void walk_saved(const Activations *activations, const StageLayers *layers, Carver *carvers,
                        SlotTensors *tensors) {
-  const Cut *cut = activations->cut;
+  const LocalSizes *local = activations->local;
   Carver *input = &carvers[PART_INPUT], *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
   for (int i = 0; i < layers->n_layers; i++) {
-    Carver *behind = carve_w_reads_input(cut) ? for_w : for_i;
+    Carver *behind = carve_w_reads_input(local) ? for_w : for_i;
     Carver *in = i == 0 ? input : behind;
     const Carver before = *in;
-    char *x = carve(in, carve_stream_elements(cut), carve_element_bytes(cut));
+    char *x = carve(in, carve_stream_elements(local), carve_element_bytes(local));
     if (i == tensors->layer) {
       tensors->input = x;
       tensors->saved_at[0] = carved_since(&before, in);
@@ -59,7 +59,7 @@ static void walk_saved(const Activations *activations, const StageLayers *layers
   }
   for (int i = 0; i < layers->n_layers && activations->saves_all; i++) {
     const Carver before_i = *for_i, before_w = *for_w;
-    const SavedLayer saved = walk_saved_layer(activations, carve_kind_of(cut, layers, i), carvers);
+    const SavedLayer saved = walk_saved_layer(activations, carve_kind_of(local, layers, i), carvers);
     if (i == tensors->layer) {
       tensors->saved = saved;
       tensors->saved_at[1] = carved_since(&before_i, for_i);
@@ -67,54 +67,54 @@ static void walk_saved(const Activations *activations, const StageLayers *layers
     }
   }
   if (layers->has_embedding)
-    tensors->embedding = carve_embedding(cut, for_i);
+    tensors->embedding = carve_embedding(local, for_i);
   if (!layers->has_head)
     return;
-  const SavedHead head = carve_head(cut, layers->n_layers == 0 ? input : for_i, for_i, for_w);
+  const SavedHead head = carve_head(local, layers->n_layers == 0 ? input : for_i, for_i, for_w);
   if (tensors->mtp == 0)
     tensors->head = head;
   if (tensors->layer == layers->n_layers)
     tensors->input = head.x;
-  for (int k = 1; k <= cut->method->mtp_layers; k++)
+  for (int k = 1; k <= local->method->mtp_layers; k++)
     walk_saved_mtp(activations, layers, k, carvers, tensors);
 }
 
 /* Whether the layer's W reads the gradient of the layer's output. */
-static gboolean needs_output_gradient(const Cut *cut, const StageLayers *layers, int layer) {
-  return carve_w_reads_stream(cut) && carve_kind_of(cut, layers, layer).ffn_width > 0;
+static gboolean needs_output_gradient(const LocalSizes *local, const StageLayers *layers, int layer) {
+  return carve_w_reads_stream(local) && carve_kind_of(local, layers, layer).ffn_width > 0;
 }
 
 /* The gradient of the first layer's input is kept only for an embedding before it; otherwise it leaves the stage,
  * just as that of the last layer's output enters it. The others are kept if W reads them. */
-static gboolean keeps_stream_gradient(const Cut *cut, const StageLayers *layers, int layer) {
+static gboolean keeps_stream_gradient(const LocalSizes *local, const StageLayers *layers, int layer) {
   if (layer == 0)
-    return layers->has_embedding && !cut->sequence_parallel;
-  return (layer < layers->n_layers || layers->has_head) && needs_output_gradient(cut, layers, layer - 1);
+    return layers->has_embedding && !local->sequence_parallel;
+  return (layer < layers->n_layers || layers->has_head) && needs_output_gradient(local, layers, layer - 1);
 }
 
 gboolean slot_keeps_gradient_in(const Activations *activations, const Slot *slot) {
-  const Cut *cut = activations->cut;
+  const LocalSizes *local = activations->local;
   const StageLayers *layers = activations->layers[slot->stage];
   if (layers->n_layers > 0)
-    return needs_output_gradient(cut, layers, layers->n_layers - 1);
-  return !cut->sequence_parallel || cut->model->dropout_rate.embedding > 0 || cut->model->embedding_norm;
+    return needs_output_gradient(local, layers, layers->n_layers - 1);
+  return !local->sequence_parallel || local->model->dropout_rate.embedding > 0 || local->model->embedding_norm;
 }
 
 static SavedLayer walk_again(const Activations *activations, LayerKind kind, Carver *made) {
-  const Cut *cut = activations->cut;
+  const LocalSizes *local = activations->local;
   Carver nothing = {0};
   if (activations->every_other)
-    return carve_again_every_other(cut, kind, made);
-  return activations->saves_all ? carve_again(cut, kind, activations->dropped, made)
-                                : carve_layer(cut, kind, MODULE_BIT(MODULE_CORE_ATTN), &nothing, made);
+    return carve_again_every_other(local, kind, made);
+  return activations->saves_all ? carve_again(local, kind, activations->dropped, made)
+                                : carve_layer(local, kind, MODULE_BIT(MODULE_CORE_ATTN), &nothing, made);
 }
 
 static void walk_made_layer(const Activations *activations, const StageLayers *layers, int layer, Carver *made,
                             SlotTensors *tensors) {
-  const Cut *cut = activations->cut;
-  const LayerKind kind = carve_kind_of(cut, layers, layer);
+  const LocalSizes *local = activations->local;
+  const LayerKind kind = carve_kind_of(local, layers, layer);
   const SavedLayer again = walk_again(activations, kind, made);
-  const LayerGradients gradients = carve_gradients(cut, kind, TRUE, made);
+  const LayerGradients gradients = carve_gradients(local, kind, TRUE, made);
   if (layer != tensors->layer)
     return;
   tensors->gradients = gradients;
@@ -123,15 +123,15 @@ static void walk_made_layer(const Activations *activations, const StageLayers *l
 
 static void walk_made_stream(const Activations *activations, int place, gboolean is_kept, Carver *made,
                              SlotTensors *tensors) {
-  const Cut *cut = activations->cut;
-  char *gradient = is_kept ? carve(made, carve_stream_elements(cut), carve_element_bytes(cut)) : NULL;
+  const LocalSizes *local = activations->local;
+  char *gradient = is_kept ? carve(made, carve_stream_elements(local), carve_element_bytes(local)) : NULL;
   if (place == tensors->layer)
     tensors->stream_gradient = gradient;
 }
 
 static void walk_made_logits(const Activations *activations, int mtp, Carver *made, SlotTensors *tensors) {
-  const Cut *cut = activations->cut;
-  char *gradient = carve(made, (double)cut->tokens * cut->vocab_width, carve_element_bytes(cut));
+  const LocalSizes *local = activations->local;
+  char *gradient = carve(made, (double)local->tokens * local->vocab_width, carve_element_bytes(local));
   if (mtp == tensors->mtp)
     tensors->head.d_logits = gradient;
 }
@@ -141,25 +141,25 @@ static void walk_made_mtp(const Activations *activations, const StageLayers *lay
                           SlotTensors *tensors) {
   const int layer = layers->n_layers + 2 * k - 1;
   walk_made_layer(activations, layers, layer, made, tensors);
-  walk_made_stream(activations, layer, activations->cut->tp == 1, made, tensors);
-  walk_made_stream(activations, layer + 1, needs_output_gradient(activations->cut, layers, layer), made, tensors);
+  walk_made_stream(activations, layer, activations->local->tp == 1, made, tensors);
+  walk_made_stream(activations, layer + 1, needs_output_gradient(activations->local, layers, layer), made, tensors);
   walk_made_logits(activations, k, made, tensors);
-  const MtpGradients gradients = carve_mtp_gradients(activations->cut, made);
+  const MtpGradients gradients = carve_mtp_gradients(activations->local, made);
   if (k == tensors->mtp)
     tensors->mtp_gradients = gradients;
 }
 
 static void walk_made(const Activations *activations, const StageLayers *layers, Carver *made, SlotTensors *tensors) {
-  const Cut *cut = activations->cut;
+  const LocalSizes *local = activations->local;
   for (int i = 0; i < layers->n_layers; i++)
     walk_made_layer(activations, layers, i, made, tensors);
   for (int i = 0; i <= layers->n_layers; i++)
-    walk_made_stream(activations, i, keeps_stream_gradient(cut, layers, i), made, tensors);
+    walk_made_stream(activations, i, keeps_stream_gradient(local, layers, i), made, tensors);
   if (layers->has_head)
     walk_made_logits(activations, 0, made, tensors);
-  if (layers->has_embedding && cut->sequence_parallel)
-    tensors->embedding_gradient = carve(made, (double)cut->tokens * cut->model->hidden, carve_element_bytes(cut));
-  for (int k = 1; k <= cut->method->mtp_layers && layers->has_head; k++)
+  if (layers->has_embedding && local->sequence_parallel)
+    tensors->embedding_gradient = carve(made, (double)local->tokens * local->model->hidden, carve_element_bytes(local));
+  for (int k = 1; k <= local->method->mtp_layers && layers->has_head; k++)
     walk_made_mtp(activations, layers, k, made, tensors);
 }
 

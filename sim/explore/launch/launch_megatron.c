@@ -6,10 +6,10 @@
  * stage by stage, "Et|tt|tL": the first of these that is the plan's cut is written. */
 #include "launch_case.h"
 
-#include "cut.h"
 #include "error.h"
-#include "units.h"
+#include "local_sizes.h"
 #include "plan.h"
+#include "units.h"
 
 /* What Megatron-LM cannot start, and what of a plan decides it. */
 
@@ -145,7 +145,7 @@ static gboolean check_overlapped_experts(const LaunchCase *c, GError **error) {
 /* Transformer Engine (context_parallel.py, 2026-08) sends K and V as they are. */
 static gboolean check_context(const LaunchCase *c, GError **error) {
   g_autoptr(Method) method = method_new(c->plan);
-  return cut_of(c->model, method).kv_copies == 1 ||
+  return local_sizes_of(c->model, method).kv_copies == 1 ||
          fail_impossible(error,
                          "megatron: Transformer Engine repeats no key-value heads for a2a, found cp %d with %" INT64
                          " of them",

@@ -1,7 +1,7 @@
 /* Parts, collectives and lanes, as needed by several passes. */
 #include "lowering.h"
 
-#include "cut.h"
+#include "local_sizes.h"
 
 double part_parameters(const Workload *workload, const Part *part) {
   return (double)part->n_embedding * workload->piece_parameters[PIECE_EMBEDDING] +
@@ -283,8 +283,8 @@ double optimizer_passed(const Workload *workload, int rank) {
 double lowering_common_table(const Workload *workload) {
   if (!workload_heads_read_embedding(workload))
     return (double)workload->shared_parameters;
-  const Cut cut = cut_of(workload->model, workload->method);
-  return (double)cut_vocab_parameters(&cut);
+  const LocalSizes local = local_sizes_of(workload->model, workload->method);
+  return (double)local_vocab_parameters(&local);
 }
 
 double lowering_heads_table(const Workload *workload) {

@@ -36,9 +36,9 @@
 #include "pieces.h"
 
 static void copies_round_flash(ItemList *list, gboolean backward) {
-  const Cut *cut = list->cut;
-  const FrameworkPasses *copies = &cut->method->time.attention_copies;
-  const double width_bytes = cut->element_bytes * cut->tokens * cut->q_width;
+  const LocalSizes *local = list->local;
+  const FrameworkPasses *copies = &local->method->time.attention_copies;
+  const double width_bytes = local->element_bytes * local->tokens * local->q_width;
   if (backward && copies->backward > 0)
     item_list_input_gradient(list, "attention_copies.backward", copies->backward * width_bytes);
   if (!backward && copies->forward > 0)
@@ -46,15 +46,15 @@ static void copies_round_flash(ItemList *list, gboolean backward) {
 }
 
 static void flash(ItemList *list, gboolean backward) {
-  const Cut *cut = list->cut;
+  const LocalSizes *local = list->local;
   copies_round_flash(list, backward);
-  const AttentionBlock whole = {.heads = cut->heads,
-                                .kv_heads = cut->kv_width / cut->model->head_dim,
-                                .queries = cut->seq_len,
-                                .keys = cut->seq_len,
-                                .pairs = attention_layer_pairs(cut->model, cut->seq_len),
-                                .windowed = model_window(cut->model, cut->seq_len) > 0};
-  if (cut->cp == 1)
+  const AttentionBlock whole = {.heads = local->heads,
+                                .kv_heads = local->kv_width / local->model->head_dim,
+                                .queries = local->seq_len,
+                                .keys = local->seq_len,
+                                .pairs = attention_layer_pairs(local->model, local->seq_len),
+                                .windowed = model_window(local->model, local->seq_len) > 0};
+  if (local->cp == 1)
     item_list_attention(list, backward, &whole);
   else
     context_attention(list, backward);
@@ -64,72 +64,73 @@ static void flash(ItemList *list, gboolean backward) {
  * or their gradients, or with `of_values` V and attention's output, whose heads may be narrower. */
 static void scores_product(ItemList *list, const char *name, MatmulLayout layout, gboolean makes_scores,
                            gboolean of_values) {
-  const Cut *cut = list->cut;
-  const gint64 s = cut->seq_len, d = of_values ? model_v_head_dim(cut->model) : cut->model->head_dim;
-  const double widths = of_values ? cut->v_width + cut->out_width : cut->kv_width + cut->q_width;
-  item_list_matmul(list, name, precision_info(cut->method->precision)->element, layout,
-                   (MatmulShape){cut->sequences * cut->heads, s, makes_scores ? s : d, makes_scores ? d : s},
-                   cut->element_bytes * (cut->scores + cut->tokens * widths));
+  const LocalSizes *local = list->local;
+  const gint64 s = local->seq_len, d = of_values ? model_v_head_dim(local->model) : local->model->head_dim;
+  const double widths = of_values ? local->v_width + local->out_width : local->kv_width + local->q_width;
+  item_list_matmul(list, name, precision_info(local->method->precision)->element, layout,
+                   (MatmulShape){local->sequences * local->heads, s, makes_scores ? s : d, makes_scores ? d : s},
+                   local->element_bytes * (local->scores + local->tokens * widths));
 }
 
 enum { SOFTMAX_MAX_KEYS = 4096, SOFTMAX_MATRICES = 4, SOFTMAX_OPERATIONS = 5 };
 
-static gboolean fuses_softmax(const Cut *cut) {
-  return cut->seq_len <= SOFTMAX_MAX_KEYS && cut->sequences * cut->heads % SOFTMAX_MATRICES == 0;
+static gboolean fuses_softmax(const LocalSizes *local) {
+  return local->seq_len <= SOFTMAX_MAX_KEYS && local->sequences * local->heads % SOFTMAX_MATRICES == 0;
 }
 
-static gboolean adds_alibi(const Cut *cut) {
-  return cut->model->positions == POSITIONS_ALIBI;
+static gboolean adds_alibi(const LocalSizes *local) {
+  return local->model->positions == POSITIONS_ALIBI;
 }
 
 /* Reads and writes O. */
-static double copied_forward_bytes(const Cut *cut) {
-  return 2 * cut->element_bytes * cut->tokens * cut->out_width;
+static double copied_forward_bytes(const LocalSizes *local) {
+  return 2 * local->element_bytes * local->tokens * local->out_width;
 }
 
 /* Scales dQ and dK, joins them and dV. */
-static double copied_backward_bytes(const Cut *cut) {
-  const double scaled = cut->q_width + cut->kv_width, joined = scaled + cut->v_width;
-  return 2 * cut->element_bytes * cut->tokens * (scaled + joined);
+static double copied_backward_bytes(const LocalSizes *local) {
+  const double scaled = local->q_width + local->kv_width, joined = scaled + local->v_width;
+  return 2 * local->element_bytes * local->tokens * (scaled + joined);
 }
 
 /* Forward, ALiBi's broadcast included. */
-static int softmax_launches(const Cut *cut) {
-  return (fuses_softmax(cut) ? 1 : SOFTMAX_OPERATIONS) + (adds_alibi(cut) ? 1 : 0);
+static int softmax_launches(const LocalSizes *local) {
+  return (fuses_softmax(local) ? 1 : SOFTMAX_OPERATIONS) + (adds_alibi(local) ? 1 : 0);
 }
 
-static double softmax_bytes(const Cut *cut) {
-  const double e = cut->element_bytes, alibi_bytes = adds_alibi(cut) ? 2 * e : 0;
-  return ((fuses_softmax(cut) ? 2 * e : 2 * e + 8 * 4 + 1) + alibi_bytes) * cut->scores + copied_forward_bytes(cut);
+static double softmax_bytes(const LocalSizes *local) {
+  const double e = local->element_bytes, alibi_bytes = adds_alibi(local) ? 2 * e : 0;
+  return ((fuses_softmax(local) ? 2 * e : 2 * e + 8 * 4 + 1) + alibi_bytes) * local->scores +
+         copied_forward_bytes(local);
 }
 
-static int softmax_backward_launches(const Cut *cut) {
-  return fuses_softmax(cut) ? 1 : SOFTMAX_OPERATIONS;
+static int softmax_backward_launches(const LocalSizes *local) {
+  return fuses_softmax(local) ? 1 : SOFTMAX_OPERATIONS;
 }
 
-static double softmax_backward_bytes(const Cut *cut) {
-  const double e = cut->element_bytes;
-  return (fuses_softmax(cut) ? 3 * e : 2 * e + 9 * 4) * cut->scores + copied_backward_bytes(cut);
+static double softmax_backward_bytes(const LocalSizes *local) {
+  const double e = local->element_bytes;
+  return (fuses_softmax(local) ? 3 * e : 2 * e + 9 * 4) * local->scores + copied_backward_bytes(local);
 }
 
 static void unfused_forward(ItemList *list) {
-  const Cut *cut = list->cut;
-  const double e = cut->element_bytes;
+  const LocalSizes *local = list->local;
+  const double e = local->element_bytes;
   scores_product(list, "scores", LAYOUT_TN, TRUE, FALSE);
-  item_list_operations(list, "softmax", softmax_launches(cut), softmax_bytes(cut));
-  if (cut->model->dropout_rate.attention > 0)
-    item_list_memory(list, "dropout", (2 * e + 1) * cut->scores); /* a mask of one byte each */
+  item_list_operations(list, "softmax", softmax_launches(local), softmax_bytes(local));
+  if (local->model->dropout_rate.attention > 0)
+    item_list_memory(list, "dropout", (2 * e + 1) * local->scores); /* a mask of one byte each */
   scores_product(list, "context", LAYOUT_NN, FALSE, TRUE);
 }
 
 static void unfused_backward(ItemList *list) {
-  const Cut *cut = list->cut;
-  const double e = cut->element_bytes;
+  const LocalSizes *local = list->local;
+  const double e = local->element_bytes;
   scores_product(list, "context.dv", LAYOUT_NT, FALSE, TRUE);
   scores_product(list, "context.dp", LAYOUT_TN, TRUE, TRUE);
-  if (cut->model->dropout_rate.attention > 0)
-    item_list_memory(list, "dropout.backward", (2 * e + 1) * cut->scores);
-  item_list_operations(list, "softmax.backward", softmax_backward_launches(cut), softmax_backward_bytes(cut));
+  if (local->model->dropout_rate.attention > 0)
+    item_list_memory(list, "dropout.backward", (2 * e + 1) * local->scores);
+  item_list_operations(list, "softmax.backward", softmax_backward_launches(local), softmax_backward_bytes(local));
   scores_product(list, "scores.dq", LAYOUT_NN, FALSE, FALSE);
   scores_product(list, "scores.dk", LAYOUT_NT, FALSE, FALSE);
 }
@@ -137,7 +138,7 @@ static void unfused_backward(ItemList *list) {
 void attention_forward(ItemList *list) {
   if (list->every_other)
     return; /* its output was kept */
-  if (list->cut->method->attention == ATTENTION_FLASH)
+  if (list->local->method->attention == ATTENTION_FLASH)
     flash(list, FALSE);
   else
     unfused_forward(list);
@@ -146,7 +147,7 @@ void attention_forward(ItemList *list) {
 void attention_backward(ItemList *list) {
   if (!list->input_gradients)
     return; /* no weights here */
-  const Method *method = list->cut->method;
+  const Method *method = list->local->method;
   if (method->repeats_attention)
     item_list_recompute(list, attention_forward);
   if (method->attention == ATTENTION_FLASH)

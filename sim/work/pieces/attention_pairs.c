@@ -1,5 +1,5 @@
-/* The pairs of query and key that attention processes, over whole or cut heads and sequences: shared by its kernels, its
- * memory and the model's FLOPs. */
+/* The pairs of query and key that attention processes, over whole or cut heads and sequences: shared by its kernels,
+ * its memory and the model's FLOPs. */
 #include "pieces.h"
 
 /* The first `window` queries see 1, 2, … keys, all others `window`. */
@@ -17,6 +17,6 @@ double attention_queries_pairs(const Model *model, gint64 seq_len, gint64 querie
   return model->windowed_share > 0 ? model->windowed_share * windowed + (1 - model->windowed_share) * all : windowed;
 }
 
-double attention_row_sums_bytes(const Cut *cut) {
-  return 4.0 * cut->sequences * cut->heads * cut->seq_len;
+double attention_row_sums_bytes(const LocalSizes *local) {
+  return 4.0 * local->sequences * local->heads * local->seq_len;
 }

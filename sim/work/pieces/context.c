@@ -59,17 +59,17 @@
 #include "pieces.h"
 
 /* This rank's queries against its own keys, causally. */
-static AttentionBlock own_block(const Cut *cut) {
-  return (AttentionBlock){.heads = cut->heads,
-                          .kv_heads = cut->kv_width / cut->model->head_dim,
-                          .queries = cut->seq_len,
-                          .keys = cut->seq_len,
-                          .pairs = attention_pairs(cut->seq_len, 0)};
+static AttentionBlock own_block(const LocalSizes *local) {
+  return (AttentionBlock){.heads = local->heads,
+                          .kv_heads = local->kv_width / local->model->head_dim,
+                          .queries = local->seq_len,
+                          .keys = local->seq_len,
+                          .pairs = attention_pairs(local->seq_len, 0)};
 }
 
 /* … and against the half of another rank's keys that they see. */
-static AttentionBlock other_block(const Cut *cut) {
-  AttentionBlock block = own_block(cut);
+static AttentionBlock other_block(const LocalSizes *local) {
+  AttentionBlock block = own_block(local);
   block.keys /= 2;
   block.pairs = (double)block.queries * block.keys;
   return block;
@@ -98,8 +98,8 @@ static AttentionBlock other_block(const Cut *cut) {
 
 enum { SUM_BYTES = 4 }; /* fp32 */
 
-static double kv_elements(const Cut *cut) {
-  return 2.0 * (double)cut->tokens * (double)cut->q_width;
+static double kv_elements(const LocalSizes *local) {
+  return 2.0 * (double)local->tokens * (double)local->q_width;
 }
 
 static AttentionBlock of_all_heads(AttentionBlock block) {
@@ -110,56 +110,56 @@ static AttentionBlock of_all_heads(AttentionBlock block) {
 /* If exchanges do not overlap with anything, the next compute item waits for it. */
 static gint32 exchange_blocks(ItemList *list, Collective collective, const char *operand, double bytes) {
   const gint32 exchange = item_list_collective(list, AXIS_CP, collective, operand, bytes);
-  if (list->cut->method->time.context_exchanges == CONTEXT_ALONE)
+  if (list->local->method->time.context_exchanges == CONTEXT_ALONE)
     item_list_wait(list, exchange);
   return exchange;
 }
 
 static gint32 gather_all(ItemList *list, const char *operand) {
-  const Cut *cut = list->cut;
-  const double bytes = cut->element_bytes * kv_elements(cut);
+  const LocalSizes *local = list->local;
+  const double bytes = local->element_bytes * kv_elements(local);
   item_list_memory(list, "attention.kv_pack", 2 * bytes);
-  return exchange_blocks(list, COLLECTIVE_ALL_GATHER, operand, (double)cut->cp * bytes);
+  return exchange_blocks(list, COLLECTIVE_ALL_GATHER, operand, (double)local->cp * bytes);
 }
 
 /* Repeats heads of grouped queries to as many as Q has; or sums their gradients back. */
 static void repeat_heads(ItemList *list) {
-  const Cut *cut = list->cut;
-  const double grouped = (double)cut->tokens * (double)(cut->kv_width + cut->v_width);
-  if (grouped < kv_elements(cut))
-    item_list_memory(list, "attention.kv_repeat", cut->element_bytes * (kv_elements(cut) + grouped));
+  const LocalSizes *local = list->local;
+  const double grouped = (double)local->tokens * (double)(local->kv_width + local->v_width);
+  if (grouped < kv_elements(local))
+    item_list_memory(list, "attention.kv_repeat", local->element_bytes * (kv_elements(local) + grouped));
 }
 
 /* out − sigmoid(block's row sums − out's) · (out − block). As single operations: the block to fp32 (read e, write 4),
  * the difference (4 + 4, 4), scaled (4, 4), subtracted (4 + 4, 4); otherwise one kernel. */
 static void merge(ItemList *list) {
-  const Cut *cut = list->cut;
-  const double elements = (double)cut->tokens * (double)cut->out_width, e = cut->element_bytes;
-  if (cut->method->time.kernels == FRAMEWORK_KERNELS_PLAIN)
+  const LocalSizes *local = list->local;
+  const double elements = (double)local->tokens * (double)local->out_width, e = local->element_bytes;
+  if (local->method->time.kernels == FRAMEWORK_KERNELS_PLAIN)
     item_list_operations(list, "attention.merge", 4, elements * (e + 9 * SUM_BYTES));
   else
     item_list_memory(list, "attention.merge", elements * (e + 2 * SUM_BYTES));
 }
 
 static void convert(ItemList *list, const char *name, double elements) {
-  item_list_memory(list, name, elements * (list->cut->element_bytes + SUM_BYTES));
+  item_list_memory(list, name, elements * (list->local->element_bytes + SUM_BYTES));
 }
 
 /* sum += part */
 static void add(ItemList *list, const char *name, double elements) {
-  item_list_memory(list, name, elements * (list->cut->element_bytes + 2 * SUM_BYTES));
+  item_list_memory(list, name, elements * (list->local->element_bytes + 2 * SUM_BYTES));
 }
 
 static void blocks_forward(ItemList *list) {
-  const Cut *cut = list->cut;
-  const AttentionBlock own = of_all_heads(own_block(cut)), other = of_all_heads(other_block(cut));
-  const double out_elements = (double)cut->tokens * (double)cut->out_width;
+  const LocalSizes *local = list->local;
+  const AttentionBlock own = of_all_heads(own_block(local)), other = of_all_heads(other_block(local));
+  const double out_elements = (double)local->tokens * (double)local->out_width;
   repeat_heads(list);
   const gint32 all = gather_all(list, "attention");
   item_list_attention(list, FALSE, &own);
   convert(list, "attention.out_widen", out_elements);
   item_list_wait(list, all);
-  for (gint64 step = 1; step < cut->cp; step++) {
+  for (gint64 step = 1; step < local->cp; step++) {
     item_list_attention(list, FALSE, &other);
     merge(list);
   }
@@ -167,12 +167,12 @@ static void blocks_forward(ItemList *list) {
 }
 
 static void blocks_backward(ItemList *list) {
-  const Cut *cut = list->cut;
-  const AttentionBlock own = of_all_heads(own_block(cut)), other = of_all_heads(other_block(cut));
-  const double q_elements = (double)cut->tokens * (double)cut->q_width, kv = kv_elements(cut);
+  const LocalSizes *local = list->local;
+  const AttentionBlock own = of_all_heads(own_block(local)), other = of_all_heads(other_block(local));
+  const double q_elements = (double)local->tokens * (double)local->q_width, kv = kv_elements(local);
   item_list_memory(list, "attention.clear", SUM_BYTES * (q_elements + kv));
   gint32 coming = gather_all(list, "attention.backward");
-  for (gint64 step = 0; step < cut->cp; step++) {
+  for (gint64 step = 0; step < local->cp; step++) {
     const gint32 here = coming;
     if (step == 1)
       item_list_wait(list, here); /* the gather, and everything before it on the same stream */
@@ -190,27 +190,27 @@ static void blocks_backward(ItemList *list) {
   repeat_heads(list);
 }
 
-static double blocks_buffer_bytes(const Cut *cut) {
-  const double e = cut->element_bytes, q = (double)cut->tokens * (double)cut->q_width, kv = kv_elements(cut);
-  const double gathered = e * (double)(cut->cp + 1) * kv; /* from all ranks, and what this rank packed */
-  const double sums = (SUM_BYTES + e) * (q + kv);         /* and one block's contributions to them */
-  return e * (double)cut->tokens * (double)cut->out_width + gathered + sums + 2 * SUM_BYTES * kv; /* being sent, and
+static double blocks_buffer_bytes(const LocalSizes *local) {
+  const double e = local->element_bytes, q = (double)local->tokens * (double)local->q_width, kv = kv_elements(local);
+  const double gathered = e * (double)(local->cp + 1) * kv; /* from all ranks, and what this rank packed */
+  const double sums = (SUM_BYTES + e) * (q + kv);           /* and one block's contributions to them */
+  return e * (double)local->tokens * (double)local->out_width + gathered + sums + 2 * SUM_BYTES * kv; /* being sent, and
                                                                                                      being received */
 }
 
 /* --- all ways of cp --- */
 
 /* A tensor of this rank's tokens with `width` columns. */
-static double tensor_bytes(const Cut *cut, gint64 width) {
-  return cut->element_bytes * cut->tokens * width;
+static double tensor_bytes(const LocalSizes *local, gint64 width) {
+  return local->element_bytes * local->tokens * width;
 }
 
-static double kv_bytes(const Cut *cut) {
-  return tensor_bytes(cut, cut_own_kv_width(cut));
+static double kv_bytes(const LocalSizes *local) {
+  return tensor_bytes(local, local_own_kv_width(local));
 }
 
-static gint64 kv_heads(const Cut *cut) {
-  return cut->kv_width / cut->model->head_dim;
+static gint64 kv_heads(const LocalSizes *local) {
+  return local->kv_width / local->model->head_dim;
 }
 
 static gint32 communicate(ItemList *list, Collective collective, const char *operand, double bytes) {
@@ -226,60 +226,62 @@ static void copy(ItemList *list, const char *name, double bytes) {
 
 /* Reads two outputs with their row sums, writes one. */
 static void merge_outputs(ItemList *list) {
-  const Cut *cut = list->cut;
-  item_list_memory(list, "attention.merge", 3 * (tensor_bytes(cut, cut->out_width) + attention_row_sums_bytes(cut)));
+  const LocalSizes *local = list->local;
+  item_list_memory(list, "attention.merge",
+                   3 * (tensor_bytes(local, local->out_width) + attention_row_sums_bytes(local)));
 }
 
 /* A recomputed forward needs the rank's own block again. */
 static gboolean keeps_first_block(const ItemList *list) {
-  return list->recompute || !list->cut->method->repeats_attention;
+  return list->recompute || !list->local->method->repeats_attention;
 }
 
 static void ring_forward(ItemList *list) {
-  const Cut *cut = list->cut;
-  const AttentionBlock own = own_block(cut), other = other_block(cut);
-  copy(list, "attention.kv_pack", kv_bytes(cut));
-  gint32 coming = communicate(list, COLLECTIVE_SEND_RECV, "attention", kv_bytes(cut));
+  const LocalSizes *local = list->local;
+  const AttentionBlock own = own_block(local), other = other_block(local);
+  copy(list, "attention.kv_pack", kv_bytes(local));
+  gint32 coming = communicate(list, COLLECTIVE_SEND_RECV, "attention", kv_bytes(local));
   item_list_attention(list, FALSE, &own);
-  for (gint64 step = 1; step < cut->cp; step++) {
+  for (gint64 step = 1; step < local->cp; step++) {
     const gint32 here = coming;
-    if (step + 1 < cut->cp)
-      coming = communicate(list, COLLECTIVE_SEND_RECV, "attention", kv_bytes(cut));
+    if (step + 1 < local->cp)
+      coming = communicate(list, COLLECTIVE_SEND_RECV, "attention", kv_bytes(local));
     item_list_wait(list, here);
     item_list_attention(list, FALSE, &other);
     if (step == 1 && keeps_first_block(list))
-      copy(list, "attention.kv_keep", kv_bytes(cut));
+      copy(list, "attention.kv_keep", kv_bytes(local));
     merge_outputs(list);
   }
 }
 
 /* For an earlier rank's block the late half of dK and dV, for a later one's the early half of dQ: the larger is
  * listed. */
-static double unseen_bytes(const Cut *cut) {
-  return MAX(tensor_bytes(cut, cut->q_width), kv_bytes(cut)) / 2;
+static double unseen_bytes(const LocalSizes *local) {
+  return MAX(tensor_bytes(local, local->q_width), kv_bytes(local)) / 2;
 }
 
 static void ring_backward(ItemList *list) {
-  const Cut *cut = list->cut;
-  const AttentionBlock own = own_block(cut), other = other_block(cut);
-  copy(list, "attention.kv_pack", kv_bytes(cut));
-  gint32 coming = communicate(list, COLLECTIVE_SEND_RECV, "attention.backward", kv_bytes(cut));
+  const LocalSizes *local = list->local;
+  const AttentionBlock own = own_block(local), other = other_block(local);
+  copy(list, "attention.kv_pack", kv_bytes(local));
+  gint32 coming = communicate(list, COLLECTIVE_SEND_RECV, "attention.backward", kv_bytes(local));
   item_list_attention(list, TRUE, &other);
-  item_list_memory(list, "attention.clear", unseen_bytes(cut));
-  for (gint64 step = 1; step < cut->cp; step++) {
-    const gboolean is_last = step + 1 == cut->cp;
+  item_list_memory(list, "attention.clear", unseen_bytes(local));
+  for (gint64 step = 1; step < local->cp; step++) {
+    const gboolean is_last = step + 1 == local->cp;
     const gint32 here = coming;
-    coming = communicate(list, COLLECTIVE_SEND_RECV, "attention.backward", is_last ? kv_bytes(cut) : 2 * kv_bytes(cut));
+    coming =
+        communicate(list, COLLECTIVE_SEND_RECV, "attention.backward", is_last ? kv_bytes(local) : 2 * kv_bytes(local));
     item_list_wait(list, here);
     item_list_attention(list, TRUE, is_last ? &own : &other);
-    item_list_memory(list, "attention.dq_sum", 3 * tensor_bytes(cut, cut->q_width));
+    item_list_memory(list, "attention.dq_sum", 3 * tensor_bytes(local, local->q_width));
     item_list_wait(list, coming);
-    item_list_memory(list, "attention.dkv_sum", 3 * kv_bytes(cut));
+    item_list_memory(list, "attention.dkv_sum", 3 * kv_bytes(local));
   }
 }
 
 static void ring(ItemList *list, gboolean backward) {
-  if (list->cut->method->rings_blocks)
+  if (list->local->method->rings_blocks)
     (backward ? blocks_backward : blocks_forward)(list);
   else if (backward)
     ring_backward(list);
@@ -290,30 +292,30 @@ static void ring(ItemList *list, gboolean backward) {
 /* --- all-gather --- */
 
 /* Pairs for the queries of one of the 2·cp pieces. */
-static double pairs_of_piece(const Cut *cut, gint64 piece) {
-  const gint64 length = cut->seq_len / 2, whole = cut->seq_len * cut->cp;
-  return attention_queries_pairs(cut->model, whole, (piece + 1) * length) -
-         attention_queries_pairs(cut->model, whole, piece * length);
+static double pairs_of_piece(const LocalSizes *local, gint64 piece) {
+  const gint64 length = local->seq_len / 2, whole = local->seq_len * local->cp;
+  return attention_queries_pairs(local->model, whole, (piece + 1) * length) -
+         attention_queries_pairs(local->model, whole, piece * length);
 }
 
 /* Both pieces of this rank's queries against the keys before them. With a window those of the first piece have fewer;
  * every rank is taken to be the fullest one. */
-static AttentionBlock block_of_all_keys(const Cut *cut) {
-  AttentionBlock block = own_block(cut);
-  block.keys *= cut->cp;
-  block.windowed = model_window(cut->model, block.keys) > 0;
+static AttentionBlock block_of_all_keys(const LocalSizes *local) {
+  AttentionBlock block = own_block(local);
+  block.keys *= local->cp;
+  block.windowed = model_window(local->model, block.keys) > 0;
   block.pairs = 0;
-  for (gint64 rank = 0; rank < cut->cp; rank++)
-    block.pairs = MAX(block.pairs, pairs_of_piece(cut, rank) + pairs_of_piece(cut, 2 * cut->cp - 1 - rank));
+  for (gint64 rank = 0; rank < local->cp; rank++)
+    block.pairs = MAX(block.pairs, pairs_of_piece(local, rank) + pairs_of_piece(local, 2 * local->cp - 1 - rank));
   return block;
 }
 
 static void gather_and_attend(ItemList *list, gboolean backward) {
-  const Cut *cut = list->cut;
-  const AttentionBlock block = block_of_all_keys(cut);
+  const LocalSizes *local = list->local;
+  const AttentionBlock block = block_of_all_keys(local);
   const char *operand = backward ? "attention.backward" : "attention";
-  const double all_bytes = cut->cp * kv_bytes(cut);
-  copy(list, "attention.kv_pack", kv_bytes(cut));
+  const double all_bytes = local->cp * kv_bytes(local);
+  copy(list, "attention.kv_pack", kv_bytes(local));
   item_list_wait(list, communicate(list, COLLECTIVE_ALL_GATHER, operand, all_bytes));
   copy(list, "attention.kv_order", all_bytes);
   if (backward)
@@ -323,23 +325,23 @@ static void gather_and_attend(ItemList *list, gboolean backward) {
     return;
   copy(list, "attention.dkv_order", all_bytes);
   item_list_wait(list, communicate(list, COLLECTIVE_REDUCE_SCATTER, operand, all_bytes));
-  copy(list, "attention.dkv_unpack", kv_bytes(cut));
+  copy(list, "attention.dkv_unpack", kv_bytes(local));
 }
 
 /* --- Ulysses --- */
 
-static AttentionBlock block_of_some_heads(const Cut *cut) {
-  const gint64 length = cut->seq_len * cut->cp;
-  return (AttentionBlock){.heads = cut->heads / cut->cp,
-                          .kv_heads = kv_heads(cut) * cut->kv_copies / cut->cp,
+static AttentionBlock block_of_some_heads(const LocalSizes *local) {
+  const gint64 length = local->seq_len * local->cp;
+  return (AttentionBlock){.heads = local->heads / local->cp,
+                          .kv_heads = kv_heads(local) * local->kv_copies / local->cp,
                           .queries = length,
                           .keys = length,
-                          .pairs = attention_layer_pairs(cut->model, length),
-                          .windowed = model_window(cut->model, length) > 0};
+                          .pairs = attention_layer_pairs(local->model, length),
+                          .windowed = model_window(local->model, length) > 0};
 }
 
 static void exchange(ItemList *list, const char *operand, gint64 width) {
-  const double bytes = tensor_bytes(list->cut, width);
+  const double bytes = tensor_bytes(list->local, width);
   copy(list, "attention.pack", bytes);
   item_list_wait(list, communicate(list, COLLECTIVE_ALL_TO_ALL, operand, bytes));
   copy(list, "attention.unpack", bytes);
@@ -347,19 +349,19 @@ static void exchange(ItemList *list, const char *operand, gint64 width) {
 
 /* Between K and V and the copies that are sent. */
 static void repeat(ItemList *list, const char *name) {
-  if (list->cut->kv_copies > 1)
-    item_list_memory(list, name, (1 + list->cut->kv_copies) * kv_bytes(list->cut));
+  if (list->local->kv_copies > 1)
+    item_list_memory(list, name, (1 + list->local->kv_copies) * kv_bytes(list->local));
 }
 
 static void exchange_and_attend(ItemList *list, gboolean backward) {
-  const Cut *cut = list->cut;
-  const AttentionBlock block = block_of_some_heads(cut);
+  const LocalSizes *local = list->local;
+  const AttentionBlock block = block_of_some_heads(local);
   const char *operand = backward ? "attention.backward" : "attention";
   if (!backward)
     repeat(list, "attention.kv_repeat");
-  exchange(list, operand, backward ? cut->out_width : cut_dealt_width(cut));
+  exchange(list, operand, backward ? local->out_width : local_dealt_width(local));
   item_list_attention(list, backward, &block);
-  exchange(list, operand, backward ? cut_dealt_width(cut) : cut->out_width);
+  exchange(list, operand, backward ? local_dealt_width(local) : local->out_width);
   if (backward)
     repeat(list, "attention.dkv_sum");
 }
@@ -368,32 +370,33 @@ static void exchange_and_attend(ItemList *list, gboolean backward) {
  *
  * What is held at once while backward runs, in Transformer Engine as here: dO and this rank's dQ, dK and dV, and */
 
-static double gradient_bytes(const Cut *cut) {
-  return tensor_bytes(cut, cut->out_width + cut->q_width) + kv_bytes(cut);
+static double gradient_bytes(const LocalSizes *local) {
+  return tensor_bytes(local, local->out_width + local->q_width) + kv_bytes(local);
 }
 
 /* two blocks of K and V, two of dK and dV, and one block's contribution to dQ. */
-static double ring_buffer_bytes(const Cut *cut) {
-  if (cut->method->rings_blocks)
-    return blocks_buffer_bytes(cut);
-  return gradient_bytes(cut) + 4 * kv_bytes(cut) + tensor_bytes(cut, cut->q_width);
+static double ring_buffer_bytes(const LocalSizes *local) {
+  if (local->method->rings_blocks)
+    return blocks_buffer_bytes(local);
+  return gradient_bytes(local) + 4 * kv_bytes(local) + tensor_bytes(local, local->q_width);
 }
 
 /* K and V of the whole sequence, by rank and by position, and their gradients by position (those by rank replace the
  * received K and V). */
-static double gather_buffer_bytes(const Cut *cut) {
-  return gradient_bytes(cut) + 3 * cut->cp * kv_bytes(cut);
+static double gather_buffer_bytes(const LocalSizes *local) {
+  return gradient_bytes(local) + 3 * local->cp * kv_bytes(local);
 }
 
 /* dO of some heads; dQ, dK and dV of all copies, packed and as received. Before packing, those of some heads are held
  * where the received ones will be; copies are summed from where they were packed. */
-static double ulysses_buffer_bytes(const Cut *cut) {
-  return gradient_bytes(cut) + tensor_bytes(cut, cut->out_width) + 2 * tensor_bytes(cut, cut_dealt_width(cut));
+static double ulysses_buffer_bytes(const LocalSizes *local) {
+  return gradient_bytes(local) + tensor_bytes(local, local->out_width) +
+         2 * tensor_bytes(local, local_dealt_width(local));
 }
 
 static const struct {
   void (*attend)(ItemList *list, gboolean backward);
-  double (*buffer_bytes)(const Cut *cut);
+  double (*buffer_bytes)(const LocalSizes *local);
 } comms[N_CP_COMMS] = {
     [CP_RING] = {ring, ring_buffer_bytes},
     [CP_ALL_GATHER] = {gather_and_attend, gather_buffer_bytes},
@@ -401,9 +404,9 @@ static const struct {
 };
 
 void context_attention(ItemList *list, gboolean backward) {
-  comms[list->cut->method->cp_comm].attend(list, backward);
+  comms[list->local->method->cp_comm].attend(list, backward);
 }
 
-double context_buffer_bytes(const Cut *cut) {
-  return comms[cut->method->cp_comm].buffer_bytes(cut);
+double context_buffer_bytes(const LocalSizes *local) {
+  return comms[local->method->cp_comm].buffer_bytes(local);
 }

@@ -30,27 +30,28 @@
  * (use_transformer_engine_op_fuser of Megatron-Bridge's recipes, since 2026-06). */
 #include "pieces.h"
 
-static gboolean has_bound(const Cut *cut) {
-  return cut->method->has_expert_operations && model_activation(cut->model) == ACTIVATION_BOUNDED_GELU;
+static gboolean has_bound(const LocalSizes *local) {
+  return local->method->has_expert_operations && model_activation(local->model) == ACTIVATION_BOUNDED_GELU;
 }
 
-static gboolean has_bias(const Cut *cut) {
-  return cut->method->has_expert_operations && cut->model->experts.has_biases;
+static gboolean has_bias(const LocalSizes *local) {
+  return local->method->has_expert_operations && local->model->experts.has_biases;
 }
 
 void expert_bound_forward(ItemList *list) {
-  const Cut *cut = list->cut;
-  const double elements = 2.0 * cut->expert_rows * cut->expert_width;
-  if (!has_bound(cut))
+  const LocalSizes *local = list->local;
+  const double elements = 2.0 * local->expert_rows * local->expert_width;
+  if (!has_bound(local))
     return;
-  item_list_strided_operations(list, "bound", 3, 4 * cut->element_bytes * elements, 2 * cut->element_bytes * elements);
+  item_list_strided_operations(list, "bound", 3, 4 * local->element_bytes * elements,
+                               2 * local->element_bytes * elements);
   item_list_host_wait(list);
 }
 
 void expert_bound_backward(ItemList *list) {
-  const Cut *cut = list->cut;
-  const double e = cut->element_bytes, elements = (double)cut->expert_rows * cut->expert_width;
-  if (!has_bound(cut) || !list->input_gradients)
+  const LocalSizes *local = list->local;
+  const double e = local->element_bytes, elements = (double)local->expert_rows * local->expert_width;
+  if (!has_bound(local) || !list->input_gradients)
     return;
   const double one_bound = 3 * e + 2, two_bounds = 4 * e + 3, both = 3, join = 4 * e;
   item_list_strided_operations(list, "bound.backward", 7, elements * (one_bound + two_bounds + both + join),
@@ -58,31 +59,31 @@ void expert_bound_backward(ItemList *list) {
 }
 
 /* Bytes per element of a product with a weight of the choice. */
-static double weighted_bytes(const Cut *cut) {
-  return cut->method->dispatches_once ? MAX(4, cut->element_bytes) : cut->element_bytes;
+static double weighted_bytes(const LocalSizes *local) {
+  return local->method->dispatches_once ? MAX(4, local->element_bytes) : local->element_bytes;
 }
 
 void expert_bias_forward(ItemList *list) {
-  const Cut *cut = list->cut;
-  const double e = cut->element_bytes, r = weighted_bytes(cut);
-  const double elements = (double)cut->expert_rows * cut->model->hidden;
-  if (has_bias(cut))
-    item_list_strided_operations(list, "bias", 2 * (int)cut->n_experts + (r > e ? 2 : 1),
+  const LocalSizes *local = list->local;
+  const double e = local->element_bytes, r = weighted_bytes(local);
+  const double elements = (double)local->expert_rows * local->model->hidden;
+  if (has_bias(local))
+    item_list_strided_operations(list, "bias", 2 * (int)local->n_experts + (r > e ? 2 : 1),
                                  elements * (e + 5 * r + (r > e ? r + e : 0)), elements * r);
 }
 
 void expert_bias_backward(ItemList *list) {
-  const Cut *cut = list->cut;
-  const double e = cut->element_bytes, r = weighted_bytes(cut);
-  const double elements = (double)cut->expert_rows * cut->model->hidden;
-  if (has_bias(cut))
-    item_list_strided_operations(list, "bias.backward", (r > e ? 5 : 4) * (int)cut->n_experts + (r > e ? 2 : 1),
+  const LocalSizes *local = list->local;
+  const double e = local->element_bytes, r = weighted_bytes(local);
+  const double elements = (double)local->expert_rows * local->model->hidden;
+  if (has_bias(local))
+    item_list_strided_operations(list, "bias.backward", (r > e ? 5 : 4) * (int)local->n_experts + (r > e ? 2 : 1),
                                  elements * (6 * r + 2 * e + (r > e ? 2 * (r + e) : 0)), elements * 4 * r);
 }
 
 void expert_pad(ItemList *list, const char *name) {
-  const Cut *cut = list->cut;
-  const gboolean is_copied = cut->method->time.expert_padding == EXPERT_PADDING_COPIED;
-  if (cut->casts && is_copied && !sends_narrow(cut) && !cut->method->dispatches_once)
-    item_list_memory(list, name, 2 * cut->element_bytes * cut->expert_rows * cut->model->hidden);
+  const LocalSizes *local = list->local;
+  const gboolean is_copied = local->method->time.expert_padding == EXPERT_PADDING_COPIED;
+  if (local->casts && is_copied && !sends_narrow(local) && !local->method->dispatches_once)
+    item_list_memory(list, name, 2 * local->element_bytes * local->expert_rows * local->model->hidden);
 }

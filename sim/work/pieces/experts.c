@@ -46,40 +46,40 @@
 
 static const double router_bytes = 21, router_backward_bytes = 10; /* in addition to an element of the scores each */
 
-static double rows_bytes(const Cut *cut, gint64 rows) {
-  return cut->element_bytes * rows * cut->model->hidden;
+static double rows_bytes(const LocalSizes *local, gint64 rows) {
+  return local->element_bytes * rows * local->model->hidden;
 }
 
 static void choose(ItemList *list, const char *name, double bytes) {
-  const Cut *cut = list->cut;
-  item_list_memory(list, name, (cut->element_bytes + bytes) * cut->split_tokens * cut->model->experts.n);
+  const LocalSizes *local = list->local;
+  item_list_memory(list, name, (local->element_bytes + bytes) * local->split_tokens * local->model->experts.n);
 }
 
 /* Rows that leave a rank for others, or come back: per token one for each expert, or one for each rank that has some
  * of its experts. The cost model decides what share of them crosses NICs (expert_exchange.h). */
-static double sent_rows(const Cut *cut) {
-  if (!cut->method->dispatches_once)
-    return (double)cut->routed_tokens;
-  return cut->split_tokens * model_expert_places(&cut->model->experts, cut->method->ep);
+static double sent_rows(const LocalSizes *local) {
+  if (!local->method->dispatches_once)
+    return (double)local->routed_tokens;
+  return local->split_tokens * model_expert_places(&local->model->experts, local->method->ep);
 }
 
 /* Between this rank's tokens and the rows that leave it: reads one, writes the other. DeepEP's kernels do this while
  * moving rows to and from their buffers. */
 static void permute(ItemList *list, const char *name, double element_bytes) {
-  const Cut *cut = list->cut;
-  item_list_memory(list, name, element_bytes * (cut->split_tokens + sent_rows(cut)) * cut->model->hidden);
+  const LocalSizes *local = list->local;
+  item_list_memory(list, name, element_bytes * (local->split_tokens + sent_rows(local)) * local->model->hidden);
 }
 
 /* Bytes per element of rows on their way to experts. */
-static double sent_bytes(const Cut *cut) {
-  return sends_narrow(cut) ? cut->linear_bytes : cut->element_bytes;
+static double sent_bytes(const LocalSizes *local) {
+  return sends_narrow(local) ? local->linear_bytes : local->element_bytes;
 }
 
 /* `is_counted`: for tokens whose experts have just been chosen. */
 static void exchange(ItemList *list, const char *operand, double element_bytes, gboolean is_counted) {
-  const Cut *cut = list->cut;
-  const double bytes = element_bytes * sent_rows(cut) * cut->method->expert_load * cut->model->hidden;
-  if (cut->method->ep == 1)
+  const LocalSizes *local = list->local;
+  const double bytes = element_bytes * sent_rows(local) * local->method->expert_load * local->model->hidden;
+  if (local->method->ep == 1)
     return;
   const gint32 sent = item_list_collective(list, AXIS_EP, COLLECTIVE_ALL_TO_ALL, operand, bytes);
   g_array_index(list->items, WorkItem, sent).counted = is_counted != FALSE;
@@ -88,126 +88,126 @@ static void exchange(ItemList *list, const char *operand, double element_bytes, 
 
 /* Gathers the tokens of all ranks, token_bytes each, from this rank's; or reduces them and keeps this rank's. */
 static void share_tokens(ItemList *list, Collective collective, const char *operand, double token_bytes) {
-  const Method *method = list->cut->method;
+  const Method *method = list->local->method;
   const Axis axis = method->ep > 1 ? AXIS_EP : AXIS_TP;
   const gint32 shared =
-      item_list_collective(list, axis, collective, operand, token_bytes * expert_gathered_tokens(list->cut));
+      item_list_collective(list, axis, collective, operand, token_bytes * expert_gathered_tokens(list->local));
   g_array_index(list->items, WorkItem, shared).spans_tp = method->ep > 1 && method->expert_tp > 1;
   item_list_wait(list, shared);
 }
 
-double expert_gathered_tokens(const Cut *cut) {
-  const Method *method = cut->method;
-  return method->gathers_tokens ? (double)cut->split_tokens * method->ep * method->expert_tp : 0;
+double expert_gathered_tokens(const LocalSizes *local) {
+  const Method *method = local->method;
+  return method->gathers_tokens ? (double)local->split_tokens * method->ep * method->expert_tp : 0;
 }
 
-double expert_gathered_bytes(const Cut *cut) {
-  return sent_bytes(cut) * expert_gathered_tokens(cut) * cut->model->hidden;
+double expert_gathered_bytes(const LocalSizes *local) {
+  return sent_bytes(local) * expert_gathered_tokens(local) * local->model->hidden;
 }
 
 static void dispatch_gathered(ItemList *list, const char *permuted, double bytes, gboolean is_counted) {
-  const Cut *cut = list->cut;
-  const double all = expert_gathered_tokens(cut), n = cut->model->experts.n;
-  const double picked = all * model_expert_places(&cut->model->experts, cut->method->ep) / cut->method->ep;
+  const LocalSizes *local = list->local;
+  const double all = expert_gathered_tokens(local), n = local->model->experts.n;
+  const double picked = all * model_expert_places(&local->model->experts, local->method->ep) / local->method->ep;
   if (is_counted) {
     share_tokens(list, COLLECTIVE_ALL_GATHER, permuted, n);
-    share_tokens(list, COLLECTIVE_ALL_GATHER, permuted, cut->element_bytes * n);
+    share_tokens(list, COLLECTIVE_ALL_GATHER, permuted, local->element_bytes * n);
   }
-  share_tokens(list, COLLECTIVE_ALL_GATHER, permuted, bytes * cut->model->hidden);
-  if (is_counted && cut->method->counts_on_host)
+  share_tokens(list, COLLECTIVE_ALL_GATHER, permuted, bytes * local->model->hidden);
+  if (is_counted && local->method->counts_on_host)
     item_list_host_wait(list);
-  item_list_memory(list, permuted, bytes * (picked + cut->expert_rows) * cut->model->hidden);
+  item_list_memory(list, permuted, bytes * (picked + local->expert_rows) * local->model->hidden);
 }
 
 static void combine_gathered(ItemList *list, const char *unpermuted, gboolean of_gradients) {
-  const Cut *cut = list->cut;
-  const double e = cut->element_bytes;
-  item_list_memory(list, unpermuted, e * (cut->expert_rows + expert_gathered_tokens(cut)) * cut->model->hidden);
-  share_tokens(list, COLLECTIVE_REDUCE_SCATTER, unpermuted, e * cut->model->hidden);
+  const LocalSizes *local = list->local;
+  const double e = local->element_bytes;
+  item_list_memory(list, unpermuted, e * (local->expert_rows + expert_gathered_tokens(local)) * local->model->hidden);
+  share_tokens(list, COLLECTIVE_REDUCE_SCATTER, unpermuted, e * local->model->hidden);
   if (of_gradients)
-    share_tokens(list, COLLECTIVE_REDUCE_SCATTER, unpermuted, e * cut->model->experts.n);
+    share_tokens(list, COLLECTIVE_REDUCE_SCATTER, unpermuted, e * local->model->experts.n);
 }
 
-static gboolean is_cut_by_tp(const Cut *cut) {
-  return cut->method->expert_tp > 1;
+static gboolean is_cut_by_tp(const LocalSizes *local) {
+  return local->method->expert_tp > 1;
 }
 
 /* Rows arrive by rank and leave by expert, or the reverse. A token received once for several experts is read once. */
 static void sort_rows(ItemList *list, const char *name, double element_bytes) {
-  const Cut *cut = list->cut;
-  const double read = sent_rows(cut) / cut->routed_tokens;
-  if (cut->n_experts > 1 && (cut->method->ep > 1 || is_cut_by_tp(cut)))
-    item_list_memory(list, name, (1 + read) * element_bytes * cut->expert_rows * cut->model->hidden);
+  const LocalSizes *local = list->local;
+  const double read = sent_rows(local) / local->routed_tokens;
+  if (local->n_experts > 1 && (local->method->ep > 1 || is_cut_by_tp(local)))
+    item_list_memory(list, name, (1 + read) * element_bytes * local->expert_rows * local->model->hidden);
 }
 
 /* From this rank's tokens to rows of its experts. */
 static void dispatch(ItemList *list, const char *converted, const char *permuted, gboolean is_counted) {
-  const Cut *cut = list->cut;
-  const double bytes = sent_bytes(cut);
-  if (sends_narrow(cut))
-    item_list_memory(list, converted, (cast_read_bytes(cut) + bytes) * cut->split_tokens * cut->model->hidden);
-  if (cut->method->gathers_tokens) {
+  const LocalSizes *local = list->local;
+  const double bytes = sent_bytes(local);
+  if (sends_narrow(local))
+    item_list_memory(list, converted, (cast_read_bytes(local) + bytes) * local->split_tokens * local->model->hidden);
+  if (local->method->gathers_tokens) {
     dispatch_gathered(list, permuted, bytes, is_counted);
     return;
   }
   permute(list, permuted, bytes);
   exchange(list, permuted, bytes, is_counted);
-  if (is_cut_by_tp(cut))
+  if (is_cut_by_tp(local))
     item_list_wait(list, item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_GATHER, permuted,
-                                              bytes * cut->expert_rows * cut->model->hidden));
+                                              bytes * local->expert_rows * local->model->hidden));
   sort_rows(list, "experts.sort", bytes);
 }
 
 /* The way back; `of_gradients`: includes the gradients of the weights of the choice. */
 static void combine(ItemList *list, const char *unpermuted, gboolean of_gradients) {
   static const char *const unsorted = "experts.unsort";
-  const Cut *cut = list->cut;
-  if (cut->method->gathers_tokens) {
+  const LocalSizes *local = list->local;
+  if (local->method->gathers_tokens) {
     combine_gathered(list, unpermuted, of_gradients);
     return;
   }
-  sort_rows(list, unsorted, cut->element_bytes);
-  if (is_cut_by_tp(cut))
+  sort_rows(list, unsorted, local->element_bytes);
+  if (is_cut_by_tp(local))
     item_list_wait(list, item_list_collective(list, AXIS_TP, COLLECTIVE_REDUCE_SCATTER, unsorted,
-                                              rows_bytes(cut, cut->expert_rows)));
-  exchange(list, unsorted, cut->element_bytes, FALSE);
-  permute(list, unpermuted, cut->element_bytes);
+                                              rows_bytes(local, local->expert_rows)));
+  exchange(list, unsorted, local->element_bytes, FALSE);
+  permute(list, unpermuted, local->element_bytes);
 }
 
 /* Sums of `n` tensors of the residual stream. */
 static void sum(ItemList *list, const char *name, int n) {
-  const Cut *cut = list->cut;
-  item_list_input_gradient(list, name, 3 * (n - 1) * rows_bytes(cut, cut->split_tokens));
+  const LocalSizes *local = list->local;
+  item_list_input_gradient(list, name, 3 * (n - 1) * rows_bytes(local, local->split_tokens));
 }
 
 static void shared_mlp_forward(ItemList *list) {
   linear_column_forward(list, LINEAR_SHARED_UP);
-  mlp_activation_forward(list, list->cut->tokens, list->cut->shared_width);
+  mlp_activation_forward(list, list->local->tokens, list->local->shared_width);
   linear_row_forward(list, LINEAR_SHARED_DOWN);
 }
 
 static void shared_forward(ItemList *list) {
-  const Cut *cut = list->cut;
-  if (cut->shared_width == 0)
+  const LocalSizes *local = list->local;
+  if (local->shared_width == 0)
     return;
   shared_mlp_forward(list);
-  item_list_memory(list, "experts.sum", 3 * rows_bytes(cut, cut->split_tokens));
+  item_list_memory(list, "experts.sum", 3 * rows_bytes(local, local->split_tokens));
 }
 
 static void shared_backward(ItemList *list) {
-  const Cut *cut = list->cut;
-  if (cut->shared_width == 0)
+  const LocalSizes *local = list->local;
+  if (local->shared_width == 0)
     return;
   if (item_list_recomputes(list, MODULE_SHARED_EXPERTS))
     item_list_recompute(list, shared_mlp_forward);
   linear_row_backward(list, LINEAR_SHARED_DOWN);
-  mlp_activation_backward(list, cut->tokens, cut->shared_width);
+  mlp_activation_backward(list, local->tokens, local->shared_width);
   linear_column_backward(list, LINEAR_SHARED_UP);
 }
 
 static void expert_activation(ItemList *list) {
   expert_bound_forward(list);
-  mlp_activation_forward(list, list->cut->expert_rows, list->cut->expert_width);
+  mlp_activation_forward(list, list->local->expert_rows, list->local->expert_width);
 }
 
 /* In the form that the product after it reads. */
@@ -231,11 +231,11 @@ void experts_forward(ItemList *list) {
 }
 
 void experts_backward(ItemList *list) {
-  const Cut *cut = list->cut;
+  const LocalSizes *local = list->local;
   if (item_list_recomputes(list, MODULE_MOE))
     item_list_recompute(list, experts_forward);
   shared_backward(list);
-  const gboolean is_summed = cut->shared_width > 0 && cut->method->gathers_tokens;
+  const gboolean is_summed = local->shared_width > 0 && local->method->gathers_tokens;
   if (is_summed) /* tp's reduction for the shared expert is waited for before ep gathers */
     sum(list, "experts.grad_sum", 2);
   if (list->input_gradients) {
@@ -255,5 +255,5 @@ void experts_backward(ItemList *list) {
     choose(list, "router.backward", router_backward_bytes);
   }
   linear_column_backward(list, LINEAR_ROUTER);
-  sum(list, "experts.grad_sum", cut->shared_width > 0 && !is_summed ? 3 : 2);
+  sum(list, "experts.grad_sum", local->shared_width > 0 && !is_summed ? 3 : 2);
 }

@@ -20,14 +20,14 @@ static const double loss_bytes = 4; /* cross-entropy runs in fp32 */
 
 /* Numbers per token that the ranks of tp must agree on. */
 static void loss_all_reduce(ItemList *list, const char *operand, int n) {
-  for (int i = 0; i < n && list->cut->tp > 1; i++)
-    item_list_wait(list,
-                   item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_REDUCE, operand, loss_bytes * list->cut->tokens));
+  for (int i = 0; i < n && list->local->tp > 1; i++)
+    item_list_wait(
+        list, item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_REDUCE, operand, loss_bytes * list->local->tokens));
 }
 
 /* Bytes per logit to convert between the element format and fp32. */
-static double loss_cast_bytes(const Cut *cut) {
-  return cut->element_bytes < loss_bytes ? cut->element_bytes + loss_bytes : 0;
+static double loss_cast_bytes(const LocalSizes *local) {
+  return local->element_bytes < loss_bytes ? local->element_bytes + loss_bytes : 0;
 }
 
 /* Bytes per logit of the kernels above. */
@@ -35,56 +35,57 @@ typedef struct {
   double max, exp, softmax, backward;
 } LossBytes;
 
-static LossBytes loss_kernels(const Cut *cut) {
-  const double e = cut->element_bytes, cast = loss_cast_bytes(cut);
-  if (cut->method->time.loss == LOSS_FUSED)
+static LossBytes loss_kernels(const LocalSizes *local) {
+  const double e = local->element_bytes, cast = loss_cast_bytes(local);
+  if (local->method->time.loss == LOSS_FUSED)
     return (LossBytes){e, e, e, 2 * e};
   return (LossBytes){cast + loss_bytes, 5 * loss_bytes, 2 * loss_bytes, 2 * loss_bytes + cast};
 }
 
 /* From the last layer's output to a loss. */
 static void loss_forward(ItemList *list) {
-  const Cut *cut = list->cut;
-  const double logits = (double)cut->tokens * cut->vocab_width;
-  const LossBytes bytes = loss_kernels(cut);
+  const LocalSizes *local = list->local;
+  const double logits = (double)local->tokens * local->vocab_width;
+  const LossBytes bytes = loss_kernels(local);
   norm_forward(list, "final_norm");
   linear_column_forward(list, LINEAR_LOGITS);
-  if (cut->model->capped_logits)
-    item_list_memory(list, "logit_cap", 2 * cut->element_bytes * logits);
+  if (local->model->capped_logits)
+    item_list_memory(list, "logit_cap", 2 * local->element_bytes * logits);
   item_list_memory(list, "loss.max", bytes.max * logits);
   loss_all_reduce(list, "loss.max", 1);
   item_list_memory(list, "loss.exp", bytes.exp * logits);
   loss_all_reduce(list, "loss.exp", 2);
   item_list_memory(list, "loss.softmax", bytes.softmax * logits);
-  if (cut->cp > 1)
+  if (local->cp > 1)
     item_list_collective(list, AXIS_CP, COLLECTIVE_ALL_REDUCE, "loss.softmax", 2 * loss_bytes);
 }
 
 static void loss_backward(ItemList *list) {
-  const Cut *cut = list->cut;
-  const double logits = (double)cut->tokens * cut->vocab_width;
-  item_list_input_gradient(list, "loss.backward", loss_kernels(cut).backward * logits);
-  if (cut->model->capped_logits)
-    item_list_input_gradient(list, "logit_cap.backward", 3 * cut->element_bytes * logits);
+  const LocalSizes *local = list->local;
+  const double logits = (double)local->tokens * local->vocab_width;
+  item_list_input_gradient(list, "loss.backward", loss_kernels(local).backward * logits);
+  if (local->model->capped_logits)
+    item_list_input_gradient(list, "logit_cap.backward", 3 * local->element_bytes * logits);
   linear_column_backward(list, LINEAR_LOGITS);
   norm_backward(list, "final_norm.backward");
 }
 
 void head_forward(ItemList *list) {
   loss_forward(list);
-  for (list->mtp = 1; list->mtp <= list->cut->method->mtp_layers; list->mtp++) {
+  for (list->mtp = 1; list->mtp <= list->local->method->mtp_layers; list->mtp++) {
     mtp_forward(list);
     loss_forward(list);
   }
 }
 
 void head_backward(ItemList *list) {
-  const Cut *cut = list->cut;
-  const int last = cut->method->mtp_layers;
+  const LocalSizes *local = list->local;
+  const int last = local->method->mtp_layers;
   for (list->mtp = last; list->mtp >= 0; list->mtp--) {
     loss_backward(list);
     if (list->mtp < last)
-      item_list_input_gradient(list, "mtp.grad_sum", 3 * cut->element_bytes * cut->split_tokens * cut->model->hidden);
+      item_list_input_gradient(list, "mtp.grad_sum",
+                               3 * local->element_bytes * local->split_tokens * local->model->hidden);
     if (list->mtp > 0)
       mtp_backward(list);
   }

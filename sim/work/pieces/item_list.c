@@ -6,9 +6,9 @@
  *     cp, ep                              (context.c, experts.c) */
 #include "pieces.h"
 
-void item_list_init(ItemList *list, const Cut *cut, Piece piece) {
+void item_list_init(ItemList *list, const LocalSizes *local, Piece piece) {
   *list = (ItemList){
-      .cut = cut,
+      .local = local,
       .piece = piece,
       .items = g_array_sized_new(FALSE, FALSE, sizeof(WorkItem), 48),
       .last_compute = NO_ITEM,
@@ -49,14 +49,14 @@ void item_list_matmul(ItemList *list, const char *name, Number number, MatmulLay
 
 void item_list_weight_gradient(ItemList *list, const char *name, Number number, MatmulShape shape,
                                double operand_bytes) {
-  const Cut *cut = list->cut;
+  const LocalSizes *local = list->local;
   const double elements = (double)shape.batch * shape.m * shape.n;
-  const gboolean apart = cut->method->time.gradient_sums == GRADIENT_SUMS_APART;
-  const double result_bytes = (apart ? cut->element_bytes : 2 * cut->gradient_bytes) * elements;
+  const gboolean apart = local->method->time.gradient_sums == GRADIENT_SUMS_APART;
+  const double result_bytes = (apart ? local->element_bytes : 2 * local->gradient_bytes) * elements;
   WorkItem item = matmul(name, number, LAYOUT_NT, shape, operand_bytes + result_bytes);
   item.accumulate = !apart;
   item.result_bytes = apart ? 0 : result_bytes;
-  item.behind_bytes = apart ? cut_added_bytes(cut) * elements : 0;
+  item.behind_bytes = apart ? local_added_bytes(local) * elements : 0;
   append_compute(list, item);
 }
 
@@ -64,26 +64,26 @@ void item_list_weight_gradient(ItemList *list, const char *name, Number number, 
  * Q·Kᵀ, and computes dQ, dK (d columns) and dP, dV (v columns). Forward reads Q, K, V and writes O; backward reads Q,
  * K, V, O, dO and writes dQ, dK, dV. Both move a log-sum-exp in fp32 for each row of each head. */
 void item_list_attention(ItemList *list, gboolean backward, const AttentionBlock *block) {
-  const Cut *cut = list->cut;
-  const double heads = (double)cut->sequences * block->heads;
-  const double d = (double)cut->model->head_dim, v = (double)model_v_head_dim(cut->model);
+  const LocalSizes *local = list->local;
+  const double heads = (double)local->sequences * block->heads;
+  const double d = (double)local->model->head_dim, v = (double)model_v_head_dim(local->model);
   const double q_rows = (double)block->queries * block->heads, kv_rows = (double)block->keys * block->kv_heads;
   const double read = (d + v) * (q_rows + kv_rows);
-  append_compute(
-      list, (WorkItem){
-                .name = backward ? "attention.backward" : "attention",
-                .kind = ITEM_ATTENTION,
-                .number = precision_info(cut->method->precision)->element,
-                .backward = backward != 0,
-                .v_dim = d == v ? 0 : (gint32)v,
-                .windowed = block->windowed != 0,
-                .batch = cut->sequences * block->heads,
-                .m = block->queries,
-                .n = block->keys,
-                .k = cut->model->head_dim,
-                .flops = heads * block->pairs * (backward ? 6 * d + 4 * v : 2 * (d + v)),
-                .bytes = cut->element_bytes * cut->sequences * (backward ? 2 : 1) * read + 4 * heads * block->queries,
-            });
+  append_compute(list, (WorkItem){
+                           .name = backward ? "attention.backward" : "attention",
+                           .kind = ITEM_ATTENTION,
+                           .number = precision_info(local->method->precision)->element,
+                           .backward = backward != 0,
+                           .v_dim = d == v ? 0 : (gint32)v,
+                           .windowed = block->windowed != 0,
+                           .batch = local->sequences * block->heads,
+                           .m = block->queries,
+                           .n = block->keys,
+                           .k = local->model->head_dim,
+                           .flops = heads * block->pairs * (backward ? 6 * d + 4 * v : 2 * (d + v)),
+                           .bytes = local->element_bytes * local->sequences * (backward ? 2 : 1) * read +
+                                    4 * heads * block->queries,
+                       });
 }
 
 void item_list_memory(ItemList *list, const char *name, double bytes) {
@@ -116,7 +116,7 @@ void item_list_input_gradient(ItemList *list, const char *name, double bytes) {
 }
 
 gboolean item_list_recomputes(const ItemList *list, RecomputeModule module) {
-  return list->input_gradients && (list->cut->method->recompute_modules & MODULE_BIT(module)) != 0;
+  return list->input_gradients && (list->local->method->recompute_modules & MODULE_BIT(module)) != 0;
 }
 
 void item_list_recompute(ItemList *list, void (*forward)(ItemList *list)) {
@@ -167,24 +167,24 @@ void item_list_wait(ItemList *list, gint32 collective) {
 }
 
 gint32 region_gather_columns(ItemList *list, const char *operand, gint64 width, double element_bytes) {
-  const Cut *cut = list->cut;
-  if (!cut->sequence_parallel)
+  const LocalSizes *local = list->local;
+  if (!local->sequence_parallel)
     return NO_ITEM;
-  return item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_GATHER, operand, element_bytes * cut->tokens * width);
+  return item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_GATHER, operand, element_bytes * local->tokens * width);
 }
 
 gint32 region_reduce_columns(ItemList *list, const char *operand, gint64 width) {
-  const Cut *cut = list->cut;
-  if (cut->tp == 1 || (list->every_other && cut->sequence_parallel)) /* reduce-scattered ones were kept */
+  const LocalSizes *local = list->local;
+  if (local->tp == 1 || (list->every_other && local->sequence_parallel)) /* reduce-scattered ones were kept */
     return NO_ITEM;
-  const Collective collective = cut->sequence_parallel ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
-  return item_list_collective(list, AXIS_TP, collective, operand, cut->element_bytes * cut->tokens * width);
+  const Collective collective = local->sequence_parallel ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
+  return item_list_collective(list, AXIS_TP, collective, operand, local->element_bytes * local->tokens * width);
 }
 
 gint32 region_gather(ItemList *list, const char *operand) {
-  return region_gather_columns(list, operand, list->cut->model->hidden, list->cut->element_bytes);
+  return region_gather_columns(list, operand, list->local->model->hidden, list->local->element_bytes);
 }
 
 gint32 region_reduce(ItemList *list, const char *operand) {
-  return region_reduce_columns(list, operand, list->cut->model->hidden);
+  return region_reduce_columns(list, operand, list->local->model->hidden);
 }

@@ -11,27 +11,27 @@
  * branches'. Recompute of mla_up_proj keeps the outputs of the down projections and repeats everything after them. */
 #include "pieces.h"
 
-static double norm_bytes(const Cut *cut, gint64 width, int n_passes) {
-  return n_passes * cut->element_bytes * cut->split_tokens * width;
+static double norm_bytes(const LocalSizes *local, gint64 width, int n_passes) {
+  return n_passes * local->element_bytes * local->split_tokens * width;
 }
 
 static void rotate(ItemList *list, const char *q_name, const char *kv_name) {
-  const Cut *cut = list->cut;
-  const ModelLatent *latent = &cut->model->latent;
-  const gint64 made = linear_of(cut, LINEAR_KV_UP).n + latent->rope_dim;
-  const double token_bytes = cut->element_bytes * cut->tokens;
-  item_list_memory(list, q_name, 2 * token_bytes * cut->heads * latent->rope_dim);
-  item_list_memory(list, kv_name, token_bytes * (made + cut->kv_width + cut->v_width));
+  const LocalSizes *local = list->local;
+  const ModelLatent *latent = &local->model->latent;
+  const gint64 made = linear_of(local, LINEAR_KV_UP).n + latent->rope_dim;
+  const double token_bytes = local->element_bytes * local->tokens;
+  item_list_memory(list, q_name, 2 * token_bytes * local->heads * latent->rope_dim);
+  item_list_memory(list, kv_name, token_bytes * (made + local->kv_width + local->v_width));
 }
 
 static void q_norm(ItemList *list) {
-  const ModelLatent *latent = &list->cut->model->latent;
+  const ModelLatent *latent = &list->local->model->latent;
   if (latent->q_rank > 0)
-    item_list_memory(list, "q_norm", norm_bytes(list->cut, latent->q_rank, 2));
+    item_list_memory(list, "q_norm", norm_bytes(list->local, latent->q_rank, 2));
 }
 
 static void kv_norm(ItemList *list) {
-  item_list_memory(list, "kv_norm", norm_bytes(list->cut, list->cut->model->latent.kv_rank, 2));
+  item_list_memory(list, "kv_norm", norm_bytes(list->local, list->local->model->latent.kv_rank, 2));
 }
 
 static void up_projections(ItemList *list) {
@@ -41,7 +41,7 @@ static void up_projections(ItemList *list) {
 }
 
 void latent_forward(ItemList *list) {
-  if (list->cut->model->latent.q_rank > 0)
+  if (list->local->model->latent.q_rank > 0)
     linear_column_forward(list, LINEAR_Q_DOWN);
   q_norm(list);
   linear_column_forward(list, LINEAR_KV_DOWN);
@@ -56,17 +56,17 @@ void latent_up_forward(ItemList *list) {
 }
 
 void latent_backward(ItemList *list) {
-  const Cut *cut = list->cut;
-  const ModelLatent *latent = &cut->model->latent;
+  const LocalSizes *local = list->local;
+  const ModelLatent *latent = &local->model->latent;
   if (list->input_gradients)
     rotate(list, "rope.backward", "kv_join.backward");
   linear_column_backward(list, LINEAR_KV_UP);
   linear_column_backward(list, LINEAR_Q_UP);
-  item_list_input_gradient(list, "kv_norm.backward", norm_bytes(cut, latent->kv_rank, 3));
+  item_list_input_gradient(list, "kv_norm.backward", norm_bytes(local, latent->kv_rank, 3));
   linear_column_backward(list, LINEAR_KV_DOWN);
   if (latent->q_rank > 0) {
-    item_list_input_gradient(list, "q_norm.backward", norm_bytes(cut, latent->q_rank, 3));
+    item_list_input_gradient(list, "q_norm.backward", norm_bytes(local, latent->q_rank, 3));
     linear_column_backward(list, LINEAR_Q_DOWN);
   }
-  item_list_input_gradient(list, "latent.grad_sum", norm_bytes(cut, cut->model->hidden, 3));
+  item_list_input_gradient(list, "latent.grad_sum", norm_bytes(local, local->model->hidden, 3));
 }

@@ -15,7 +15,7 @@
 #include "pieces.h"
 
 static void attention_branch_forward(ItemList *list) {
-  if (list->cut->model->latent.kv_rank > 0) {
+  if (list->local->model->latent.kv_rank > 0) {
     latent_forward(list);
   } else {
     linear_column_forward(list, LINEAR_QKV);
@@ -27,12 +27,12 @@ static void attention_branch_forward(ItemList *list) {
 }
 
 static gboolean has_experts(const ItemList *list) {
-  return list->piece == PIECE_LAYER && list->cut->n_experts > 0;
+  return list->piece == PIECE_LAYER && list->local->n_experts > 0;
 }
 
 /* A norm, and the conversions of its output that the products after it read. */
 static void recompute_attention_norm(ItemList *list) {
-  const ModelLatent *latent = &list->cut->model->latent;
+  const ModelLatent *latent = &list->local->model->latent;
   norm_forward(list, "norm");
   if (latent->kv_rank == 0)
     linear_cast(list, LINEAR_QKV);
@@ -50,7 +50,7 @@ static void recompute_mlp_norm(ItemList *list) {
   norm_forward(list, "norm");
   if (!has_experts(list) && !item_list_recomputes(list, MODULE_MLP))
     linear_cast(list, LINEAR_MLP_UP);
-  if (has_experts(list) && list->cut->shared_width > 0 && !item_list_recomputes(list, MODULE_MOE) &&
+  if (has_experts(list) && list->local->shared_width > 0 && !item_list_recomputes(list, MODULE_MOE) &&
       !item_list_recomputes(list, MODULE_SHARED_EXPERTS))
     linear_cast(list, LINEAR_SHARED_UP);
 }
@@ -62,7 +62,7 @@ static void attention_branch_backward(ItemList *list) {
   if (item_list_recomputes(list, MODULE_MLA_UP_PROJ))
     item_list_recompute(list, latent_up_forward);
   attention_backward(list);
-  if (list->cut->model->latent.kv_rank > 0) {
+  if (list->local->model->latent.kv_rank > 0) {
     latent_backward(list);
     return;
   }
@@ -73,7 +73,7 @@ static void attention_branch_backward(ItemList *list) {
 
 static void mlp_branch_forward(ItemList *list) {
   linear_column_forward(list, LINEAR_MLP_UP);
-  mlp_activation_forward(list, list->cut->tokens, list->cut->ffn_width);
+  mlp_activation_forward(list, list->local->tokens, list->local->ffn_width);
   if (!list->stops_early)
     linear_row_forward(list, LINEAR_MLP_DOWN);
 }
@@ -82,38 +82,38 @@ static void mlp_branch_backward(ItemList *list) {
   if (item_list_recomputes(list, MODULE_MLP))
     item_list_recompute(list, mlp_branch_forward);
   linear_row_backward(list, LINEAR_MLP_DOWN);
-  mlp_activation_backward(list, list->cut->tokens, list->cut->ffn_width);
+  mlp_activation_backward(list, list->local->tokens, list->local->ffn_width);
   linear_column_backward(list, LINEAR_MLP_UP);
 }
 
 /* Before the next branch. */
 static void branch_forward_begin(ItemList *list) {
-  if (list->cut->n_norms > 0)
+  if (list->local->n_norms > 0)
     norm_forward(list, "norm");
 }
 
 /* A branch's output joins x. */
 static void branch_forward_end(ItemList *list) {
-  if (list->cut->n_post_norms > 0)
+  if (list->local->n_post_norms > 0)
     norm_forward(list, "post_norm");
   residual_forward(list);
 }
 
 static void branch_backward_begin(ItemList *list) {
   dropout_backward(list);
-  if (list->cut->n_post_norms > 0)
+  if (list->local->n_post_norms > 0)
     norm_backward(list, "post_norm.backward");
 }
 
 static void parallel_block_forward(ItemList *list) {
-  const Cut *cut = list->cut;
-  for (gint64 i = 0; i < cut->n_norms; i++)
+  const LocalSizes *local = list->local;
+  for (gint64 i = 0; i < local->n_norms; i++)
     norm_forward(list, "norm");
   attention_branch_forward(list);
   mlp_branch_forward(list);
   if (list->stops_early)
     return;
-  item_list_memory(list, "branch_sum", 3 * cut->element_bytes * cut->tokens * cut->model->hidden);
+  item_list_memory(list, "branch_sum", 3 * local->element_bytes * local->tokens * local->model->hidden);
   item_list_wait(list, region_reduce(list, "branch_sum"));
   residual_forward(list);
 }
@@ -124,12 +124,12 @@ static void parallel_block_backward(ItemList *list) {
     item_list_wait(list, region_gather(list, "mlp_down.dgrad"));
   mlp_branch_backward(list);
   attention_branch_backward(list);
-  for (gint64 i = 0; i < list->cut->n_norms; i++)
+  for (gint64 i = 0; i < list->local->n_norms; i++)
     branch_backward_end(list);
 }
 
 void layer_forward(ItemList *list) {
-  if (list->cut->model->parallel_block) {
+  if (list->local->model->parallel_block) {
     parallel_block_forward(list);
     return;
   }
@@ -146,7 +146,7 @@ void layer_forward(ItemList *list) {
 }
 
 void layer_backward(ItemList *list) {
-  if (list->cut->model->parallel_block) {
+  if (list->local->model->parallel_block) {
     parallel_block_backward(list);
     return;
   }

@@ -22,23 +22,23 @@ static void as_layer(ItemList *list, void (*walk)(ItemList *list)) {
   list->piece = piece;
 }
 
-static double stream_bytes(const Cut *cut) {
-  return cut->element_bytes * cut->tokens * cut->model->hidden;
+static double stream_bytes(const LocalSizes *local) {
+  return local->element_bytes * local->tokens * local->model->hidden;
 }
 
 static void columns_to_tokens(ItemList *list) {
-  const double bytes = stream_bytes(list->cut);
-  if (list->cut->tp == 1)
+  const double bytes = stream_bytes(list->local);
+  if (list->local->tp == 1)
     return;
   item_list_wait(list, item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_GATHER, "mtp_proj.columns", bytes));
   item_list_memory(list, "mtp_proj.join", 2 * bytes);
 }
 
 static void tokens_to_columns(ItemList *list) {
-  if (list->cut->tp == 1 || !list->input_gradients)
+  if (list->local->tp == 1 || !list->input_gradients)
     return;
   item_list_wait(list, region_gather(list, "mtp_proj.tokens"));
-  item_list_memory(list, "mtp_proj.split", 2 * stream_bytes(list->cut) / list->cut->tp);
+  item_list_memory(list, "mtp_proj.split", 2 * stream_bytes(list->local) / list->local->tp);
 }
 
 void mtp_forward(ItemList *list) {
@@ -55,7 +55,7 @@ static void layer_again(ItemList *list) {
 }
 
 void mtp_backward(ItemList *list) {
-  if (list->input_gradients && list->cut->method->recompute == RECOMPUTE_FULL)
+  if (list->input_gradients && list->local->method->recompute == RECOMPUTE_FULL)
     as_layer(list, layer_again);
   as_layer(list, layer_backward);
   tokens_to_columns(list);

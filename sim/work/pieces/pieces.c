@@ -26,14 +26,14 @@ gboolean recompute_stops_early(const Model *model, const Method *method) {
 }
 
 static void list_backward(ItemList *list, Piece piece) {
-  const Method *method = list->cut->method;
+  const Method *method = list->local->method;
   const gboolean every_other = method->keeps_every_other_product;
   const gboolean is_layer = piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER;
-  const gboolean is_dense = piece == PIECE_DENSE_LAYER || list->cut->n_experts == 0;
+  const gboolean is_dense = piece == PIECE_DENSE_LAYER || list->local->n_experts == 0;
   if (list->input_gradients && is_layer && (method->recompute == RECOMPUTE_FULL || every_other)) {
     list->recompute = TRUE;
     list->every_other = every_other;
-    list->stops_early = is_dense && recompute_stops_early(list->cut->model, method);
+    list->stops_early = is_dense && recompute_stops_early(list->local->model, method);
     pieces[piece].forward(list);
     list->recompute = list->every_other = list->stops_early = FALSE;
   }
@@ -60,22 +60,22 @@ static int first_compute(const ItemList *list) {
 /* Gathered parameters are read and written in the format they are gathered in; gradients are read as products write
  * them, and written as they are reduced. */
 static void add_copies(ItemList *list, Phase phase, double parameters) {
-  const Cut *cut = list->cut;
+  const LocalSizes *local = list->local;
   if (list->last_compute == NO_ITEM)
     return;
   if (phase != PHASE_W)
     g_array_index(list->items, WorkItem, first_compute(list)).behind_bytes +=
-        2 * cut->method->recipe.weights * parameters;
+        2 * local->method->recipe.weights * parameters;
   if (list->weight_gradients)
     g_array_index(list->items, WorkItem, list->last_compute).behind_bytes +=
-        (cut->element_bytes + cut->method->gradient_sum_bytes) * parameters;
+        (local->element_bytes + local->method->gradient_sum_bytes) * parameters;
 }
 
-WorkList piece_list(const Cut *cut, Piece piece, Phase phase, double copied_parameters) {
-  if (piece == PIECE_DENSE_LAYER && cut->n_experts == 0)
+WorkList piece_list(const LocalSizes *local, Piece piece, Phase phase, double copied_parameters) {
+  if (piece == PIECE_DENSE_LAYER && local->n_experts == 0)
     return (WorkList){0};
   ItemList list;
-  item_list_init(&list, cut, piece);
+  item_list_init(&list, local, piece);
   list.input_gradients = phase == PHASE_I || phase == PHASE_B;
   list.weight_gradients = phase == PHASE_W || phase == PHASE_B;
   if (phase == PHASE_F)

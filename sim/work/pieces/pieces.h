@@ -1,13 +1,13 @@
 /* Private to pieces/: how a piece of the model becomes lists of kernels, and what it saves.
  *
- *     Cut         sizes of one GPU's share under the plan           cut.h
+ *     LocalSizes  sizes of one GPU's share under the plan           local_sizes.h
  *     ItemList    a growing list of items on their streams          item_list.c
  *     Linear      a linear layer cut by tp, forward and backward    linear.c
  *     pieces      the layer (layer.c, pointwise.c, attention.c, latent.c, context.c, experts.c), what comes before
  *                 and after (embedding.c, head.c, mtp.c), and which phase lists what (pieces.c)
  *     memory      what a piece saves for its backward               piece_memory.c */
 #pragma once
-#include "cut.h"
+#include "local_sizes.h"
 #include "workload.h"
 
 enum { NO_ITEM = -1 };
@@ -15,7 +15,7 @@ enum { NO_ITEM = -1 };
 /* A list being built. A compute item waits for the latest collective given to item_list_wait(). A collective waits,
  * as NCCL's do under PyTorch, for all compute listed before it. */
 typedef struct {
-  const Cut *cut;
+  const LocalSizes *local;
   Piece piece;
   GArray *items;                              /* of WorkItem; owned */
   gboolean input_gradients, weight_gradients; /* the half of backward being listed: I, W, or both for B */
@@ -40,7 +40,7 @@ typedef struct {
   gboolean windowed;    /* … and a window */
 } AttentionBlock;
 
-void item_list_init(ItemList *list, const Cut *cut, Piece piece);
+void item_list_init(ItemList *list, const LocalSizes *local, Piece piece);
 void item_list_matmul(ItemList *list, const char *name, Number number, MatmulLayout layout, MatmulShape shape,
                       double bytes);
 /* C += A·B into the main gradient, with shape.m × shape.n elements for each of shape.batch. */
@@ -115,14 +115,14 @@ typedef enum {
   LINEAR_MTP_PROJ,
   N_LINEARS
 } LinearKind;
-Linear linear_of(const Cut *cut, LinearKind kind);
+Linear linear_of(const LocalSizes *local, LinearKind kind);
 /* The products of a layer in forward order; returns their number. */
-int layer_linears(const Cut *cut, Piece piece, LinearKind kinds[N_LINEARS]);
+int layer_linears(const LocalSizes *local, Piece piece, LinearKind kinds[N_LINEARS]);
 
 /* Whether rows are sent to experts in the format of their products. */
-gboolean sends_narrow(const Cut *cut);
+gboolean sends_narrow(const LocalSizes *local);
 /* Bytes that a conversion to the narrow format reads, per element. */
-double cast_read_bytes(const Cut *cut);
+double cast_read_bytes(const LocalSizes *local);
 /* Only the conversion of a product's input, if the product reads a narrower format. */
 void linear_cast(ItemList *list, LinearKind kind);
 void linear_column_forward(ItemList *list, LinearKind kind);
@@ -136,11 +136,11 @@ double attention_pairs(gint64 seq_len, gint64 window);
 double attention_layer_pairs(const Model *model, gint64 seq_len);
 /* The same for the sequence's first `queries`. */
 double attention_queries_pairs(const Model *model, gint64 seq_len, gint64 queries);
-double attention_row_sums_bytes(const Cut *cut); /* a log-sum-exp in fp32 for each row of each head */
+double attention_row_sums_bytes(const LocalSizes *local); /* a log-sum-exp in fp32 for each row of each head */
 /* Flash attention over a sequence cut by cp > 1 (context.c). */
 void context_attention(ItemList *list, gboolean backward);
 /* Bytes of the gradients and buffers held while its backward runs. */
-double context_buffer_bytes(const Cut *cut);
+double context_buffer_bytes(const LocalSizes *local);
 /* Latent attention: from the norm's output to Q, K and V, and back. */
 void latent_forward(ItemList *list);
 /* Its second half, from the outputs of the down projections. */
@@ -176,9 +176,9 @@ void expert_bound_backward(ItemList *list);
 void expert_bias_forward(ItemList *list);
 void expert_bias_backward(ItemList *list);
 /* Tokens of all ranks that share experts, if each of these gathers them; otherwise 0. */
-double expert_gathered_tokens(const Cut *cut);
+double expert_gathered_tokens(const LocalSizes *local);
 /* Bytes of the buffer that tokens are gathered into on their way to experts. It persists from layer to layer. */
-double expert_gathered_bytes(const Cut *cut);
+double expert_gathered_bytes(const LocalSizes *local);
 /* Copies the rows of experts to, or from, tensors with padding rows. */
 void expert_pad(ItemList *list, const char *name);
 /* Replaces the MLP: router, experts, shared expert. */
@@ -206,5 +206,5 @@ gboolean recompute_stops_early(const Model *model, const Method *method);
 
 /* The finished list of a phase; empty (NULL items) if a piece has nothing to do in it. `copied_parameters`: those of
  * the piece that ZeRO-3 copies from and to buffers (pieces.c); 0: none. */
-WorkList piece_list(const Cut *cut, Piece piece, Phase phase, double copied_parameters);
-PieceMemory piece_memory(const Cut *cut, Piece piece);
+WorkList piece_list(const LocalSizes *local, Piece piece, Phase phase, double copied_parameters);
+PieceMemory piece_memory(const LocalSizes *local, Piece piece);

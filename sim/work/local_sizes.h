@@ -33,39 +33,39 @@ typedef struct {
   gboolean casts;                     /* the linears multiply in a narrower format than activations have */
   double gradient_bytes;              /* per element of the accumulated weight gradient */
   double scores;                      /* elements of this rank's attention matrices: b·heads·s² */
-} Cut;
+} LocalSizes;
 
 /* For frameworks that add each weight gradient to the sum of earlier micro-batches by a separate kernel
  * (gradient_sums: apart): the bytes that this kernel reads and writes per parameter and micro-batch. All m
  * micro-batches of a step run it, unless the sum has the format of the gradients: then the first micro-batch's
  * gradient is the sum, and every one is charged (m − 1)/m of the bytes. Bytes that the framework states
  * (gradient_add_bytes) are charged as they are. Its launch is not counted. */
-double cut_added_bytes(const Cut *cut);
+double local_added_bytes(const LocalSizes *local);
 
 /* For norms of q and k that span all heads, which tp cuts: how many numbers per token the tp ranks sum, for both
  * norms together. An RMSNorm needs Σx², a LayerNorm Σx too. */
-static inline int cut_n_qk_sums(const Cut *cut) {
-  return cut->model->norm == NORM_RMSNORM ? 2 : 4;
+static inline int local_n_qk_sums(const LocalSizes *local) {
+  return local->model->norm == NORM_RMSNORM ? 2 : 4;
 }
 
 /* Columns of K and V on this rank; and of Q, K and V as exchanged by Ulysses, which first copies heads of K and V
  * until every rank of cp has one (kv_copies). Attention's backward reads the latter. */
-static inline gint64 cut_own_kv_width(const Cut *cut) {
-  return cut->kv_width + cut->v_width;
+static inline gint64 local_own_kv_width(const LocalSizes *local) {
+  return local->kv_width + local->v_width;
 }
 
-static inline gint64 cut_dealt_width(const Cut *cut) {
-  return cut->q_width + cut->kv_copies * cut_own_kv_width(cut);
+static inline gint64 local_dealt_width(const LocalSizes *local) {
+  return local->q_width + local->kv_copies * local_own_kv_width(local);
 }
 
-Cut cut_of(const Model *model, const Method *method);
+LocalSizes local_sizes_of(const Model *model, const Method *method);
 /* Parameters on one tp rank: matrices are cut; norms and biases of row-parallel linears are whole. */
-gint64 cut_vocab_parameters(const Cut *cut); /* one vocabulary matrix */
-gint64 cut_piece_parameters(const Cut *cut, Piece piece);
-gint64 cut_expert_parameters(const Cut *cut, Piece piece); /* those of the rank's experts */
-gint64 cut_layer_matrices(const Cut *cut);                 /* elements of a layer's linears; of experts, those of
-                                                              one */
+gint64 local_vocab_parameters(const LocalSizes *local); /* one vocabulary matrix */
+gint64 local_piece_parameters(const LocalSizes *local, Piece piece);
+gint64 local_expert_parameters(const LocalSizes *local, Piece piece); /* those of the rank's experts */
+gint64 local_layer_matrices(const LocalSizes *local); /* elements of a layer's linears; of experts, those of
+                                              one */
 /* Parameters that every tp rank holds whole, but whose gradient it computes only from its own tokens or heads, so
  * that the gradients are all-reduced over tp: under sequence parallelism everything that tp does not cut, otherwise
  * norms of q and k. */
-gint64 cut_tp_summed_parameters(const Cut *cut, Piece piece);
+gint64 local_tp_summed_parameters(const LocalSizes *local, Piece piece);

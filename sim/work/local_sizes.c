@@ -18,16 +18,16 @@ static gint64 vocab_width(const Model *model, const Method *method) {
 
 /* A rank receives as many rows as it sends, except for the plan's expert_load: every rank is taken to be the fullest
  * one. */
-static void cut_experts(Cut *cut) {
-  const ModelExperts *experts = &cut->model->experts;
-  const gint64 expert_tp = cut->method->expert_tp;
+static void cut_experts(LocalSizes *local) {
+  const ModelExperts *experts = &local->model->experts;
+  const gint64 expert_tp = local->method->expert_tp;
   if (experts->n == 0)
     return;
-  cut->expert_width = experts->ffn_hidden / expert_tp;
-  cut->n_experts = experts->n / cut->method->ep;
-  cut->routed_tokens = cut->split_tokens * experts->per_token;
-  cut->expert_rows = (gint64)ceil(cut->routed_tokens * expert_tp * cut->method->expert_load);
-  cut->expert_tokens = (cut->expert_rows + cut->n_experts - 1) / cut->n_experts;
+  local->expert_width = experts->ffn_hidden / expert_tp;
+  local->n_experts = experts->n / local->method->ep;
+  local->routed_tokens = local->split_tokens * experts->per_token;
+  local->expert_rows = (gint64)ceil(local->routed_tokens * expert_tp * local->method->expert_load);
+  local->expert_tokens = (local->expert_rows + local->n_experts - 1) / local->n_experts;
 }
 
 static gint64 kv_copies(const Model *model, const Method *method) {
@@ -35,11 +35,11 @@ static gint64 kv_copies(const Model *model, const Method *method) {
   return method->cp_comm == CP_ULYSSES ? MAX(1, method->cp / kv_heads) : 1;
 }
 
-Cut cut_of(const Model *model, const Method *method) {
+LocalSizes local_sizes_of(const Model *model, const Method *method) {
   const PrecisionInfo *precision = precision_info(method->precision);
   const gint64 tp = method->tp, seq_len = method->seq_len / method->cp, tokens = method->micro_batch * seq_len;
   const gboolean sequence_parallel = method->sequence_parallel && tp > 1;
-  Cut cut = {
+  LocalSizes local = {
       .model = model,
       .method = method,
       .tp = tp,
@@ -69,14 +69,15 @@ Cut cut_of(const Model *model, const Method *method) {
       .casts = precision->linear_bytes < precision->element_bytes,
       .gradient_bytes = method->recipe.gradients,
   };
-  cut.up_width = cut.ffn_width * (model->gated ? 2 : 1);
-  cut_experts(&cut);
-  cut.scores = (double)cut.sequences * cut.heads * cut.seq_len * cut.seq_len;
-  return cut;
+  local.up_width = local.ffn_width * (model->gated ? 2 : 1);
+  cut_experts(&local);
+  local.scores = (double)local.sequences * local.heads * local.seq_len * local.seq_len;
+  return local;
 }
 
-double cut_added_bytes(const Cut *cut) {
-  const double said_bytes = cut->method->gradient_add_bytes;
-  const double share = cut->gradient_bytes > cut->element_bytes ? 1 : 1 - 1.0 / (double)cut->method->n_micro_batches;
-  return said_bytes > 0 ? said_bytes : share * (cut->element_bytes + 2 * cut->gradient_bytes);
+double local_added_bytes(const LocalSizes *local) {
+  const double said_bytes = local->method->gradient_add_bytes;
+  const double share =
+      local->gradient_bytes > local->element_bytes ? 1 : 1 - 1.0 / (double)local->method->n_micro_batches;
+  return said_bytes > 0 ? said_bytes : share * (local->element_bytes + 2 * local->gradient_bytes);
 }
