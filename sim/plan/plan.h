@@ -34,6 +34,9 @@ gboolean plan_complete_ranks(Plan *plan, GError **error);
 gboolean plan_complete_batch(Plan *plan, const Model *model, const Cluster *cluster, GError **error);
 /* IMPOSSIBLE if the model (may be NULL) has too few layers for the plan's stages. Needs chunks and pipes. */
 gboolean plan_check_pipeline(const Plan *plan, const Model *model, GError **error);
+/* What is left open about layers with experts as the framework's recipes have it on that machine: expert_dispatch,
+ * overlap_experts and cuda_graphs. The plan's ranks and schedule must be known; `model` and `cluster` may be NULL. */
+void plan_complete_experts(Plan *plan, const Model *model, const Cluster *cluster);
 /* IMPOSSIBLE if the experts of the model (may be NULL) cannot be divided by ep, tp or expert-tp. Needs the ranks and
  * zero_ranks, sequence parallelism and recomputation. */
 gboolean plan_check_experts(const Plan *plan, const Model *model, GError **error);

@@ -10,13 +10,12 @@
 #include <string.h>
 
 #include "error.h"
-#include "units.h"
 #include "pipeline_layout.h"
 #include "plan.h"
-#include "plan_experts.h"
 #include "plan_fields.h"
 #include "plan_schedule.h"
 #include "rank_map.h"
+#include "units.h"
 
 enum { MOST_MICRO_BATCHES = 1000000, DEFAULT_SEQ_LEN = 2048, MOST_DEFAULT_SEQ_LEN = 4096 };
 /* The second step starts from the first one's end state; the third repeats it. */

@@ -1,4 +1,4 @@
-#include "plan_experts.h"
+#include "plan.h"
 
 static gboolean has_grace(const Cluster *cluster) {
   return cluster != NULL && cluster->gpu.host == HOST_GRACE;

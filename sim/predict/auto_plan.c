@@ -6,7 +6,7 @@
  *     four boundary tensors                           received and not used yet, both directions of both lanes
  *     ZeRO ≥ 2: two buckets, or, if gradients are reduced once, these whole, less the shard counted above
  *     ZeRO-3: the gathered pieces of the prefetch window and the one in use */
-#include "auto_plan.h"
+#include "plan_run.h"
 
 #include "auto_order.h"
 #include "effect_chains.h"

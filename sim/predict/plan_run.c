@@ -2,13 +2,11 @@
  * collectives meet other transfers enough (timing_model.h), and whether the run would be too large. */
 #include "plan_run.h"
 
-#include "auto_plan.h"
 #include "error.h"
 #include "few_micro_batches.h"
 #include "link_health.h"
 #include "mixed_gpus.h"
 #include "passes.h"
-#include "program_belongs.h"
 #include "steady.h"
 #include "timing_model.h"
 #include "transfer_tax.h"

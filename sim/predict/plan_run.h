@@ -21,3 +21,13 @@ Prediction *plan_run_program(Workload *workload, const Cluster *cluster, Program
 char *plan_run_dump(const Workload *workload, const Cluster *cluster, const char *after_pass, GError **error);
 /* Factors by which each rank's kernels take longer, as Simulation has them; NULL: all 1. Owned by the caller. */
 double *plan_run_speeds(const Workload *workload, const Cluster *cluster);
+
+/* predict_auto.c: from a plan to the workload that is run: open values settled, and of auto's candidates the fastest.
+ * INPUT or IMPOSSIBLE as predict(). Owned by the caller. */
+Workload *predict_settle(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
+/* auto_plan.c: the order made for the workload's own predicted times and its GPUs' memory. Owned by the caller.
+ * IMPOSSIBLE when not even one micro-batch fits beside weights, gradients and optimizer (the message gives the rank,
+ * the least it needs and what it has), or as auto_order_new(). */
+Order *auto_plan_order(const Workload *workload, const Cluster *cluster, GError **error);
+/* program_belongs.c: INPUT when a Program of the caller's (edited text, say) cannot be run as this workload. */
+gboolean program_belongs(const Program *program, const Workload *workload, GError **error);

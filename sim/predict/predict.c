@@ -1,4 +1,3 @@
-#include "predict_auto.h"
 
 #include "error.h"
 #include "link_health.h"

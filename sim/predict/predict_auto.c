@@ -2,7 +2,6 @@
  * as predicted; the first of equal ones. An order is made for F, I and W of a folded run and accounts neither for what
  * a whole backward hides and I alone does not, nor for another placement of its chunks, nor for what differs between
  * ranks: so schedules of the table may be faster, or hold less. */
-#include "predict_auto.h"
 
 #include "error.h"
 #include "memory_bound.h"

@@ -1,5 +1,5 @@
 /* Whether a Program of the caller's (edited text, say) can be run as this model under this plan. */
-#include "program_belongs.h"
+#include "plan_run.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "program_tables.h"
+#include "program.h"
 
 static const StreamInfo streams[N_STREAMS] = {
     [STREAM_COMPUTE] = {"compute", FALSE, N_AXES},

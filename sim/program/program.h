@@ -208,6 +208,10 @@ typedef struct {
 const StreamInfo *stream_info(Stream stream);
 const char *memory_category_name(MemoryCategory category);
 
+/* program_tables.c, for program_new() and program_free() alone. */
+ProgramIndex *program_index_new(void);
+void program_index_free(ProgramIndex *index);
+
 Program *program_new(int n_ranks, int n_stages, int n_micro_batches);
 void program_free(Program *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)

@@ -1,7 +1,7 @@
 /* The Program's tables hold distinct entries. Passes look up an entry for every op, some 10⁵ times per lowering, so
  * each table has a small open-addressing index. The arrays are open data: before each lookup the index takes in
  * entries that were appended to an array directly (a reader keeps the numbers of its file, even of equal entries). */
-#include "program_tables.h"
+#include "program.h"
 
 #include <string.h>
 

@@ -10,9 +10,9 @@
  *
  *     0F0,0B0,0F1,0B1      row 1, column 2: 0B0 waits for 1B0 (row 2, column 3)
  *     1F1,1F0,1B0,1B1      row 2, column 1: 1F1 waits for 0F1 (row 1, column 3) */
-#include "order_check.h"
 #include "error.h"
 #include "order_csv.h"
+#include "order_read.h"
 
 enum { N_PLACED = ACTION_RECV_B + 1, MAX_RANKS_SHOWN = 16 };
 enum { SHIFT_RECEIVE = ACTION_RECV_F - ACTION_SEND_F };

@@ -4,7 +4,6 @@
  * order can run is checked in order_check.c. */
 #include "order_read.h"
 #include "error.h"
-#include "order_check.h"
 #include <string.h>
 #include <sys/stat.h>
 

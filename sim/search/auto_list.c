@@ -18,8 +18,59 @@
  * turn only during such a wait. An F ahead holds memory until its turn, so the guide up to that point must fit with
  * one more micro-batch. With a guide that does not fit, some rank runs out of memory, and the pass fails. */
 #include "auto_list.h"
-#include "wake_queue.h"
 #include <math.h>
+
+/* --- which rank decides next --- */
+
+static const gint64 NEVER = G_MAXINT64;
+
+/* A tournament tree: the winner of each pair is the one that wakes first, among equals the lower rank. */
+typedef struct {
+  gint64 *at;  /* [n_leaves] when a rank wakes, ns; NEVER; owned */
+  int *winner; /* [2 · n_leaves] winner of node n's children, 2n and 2n + 1; from n_leaves on, the ranks themselves;
+                  owned */
+  int n_ranks, n_leaves;
+} WakeQueue;
+
+static inline int wake_queue_first(const WakeQueue *queue) {
+  return queue->winner[1];
+}
+
+static void wake_queue_init(WakeQueue *queue, int n_ranks) {
+  *queue = (WakeQueue){.n_ranks = n_ranks, .n_leaves = 1};
+  while (queue->n_leaves < n_ranks)
+    queue->n_leaves *= 2;
+  queue->at = g_new(gint64, queue->n_leaves);
+  queue->winner = g_new(int, 2 * queue->n_leaves);
+}
+
+static void wake_queue_clear(WakeQueue *queue) {
+  g_free(queue->at);
+  g_free(queue->winner);
+  *queue = (WakeQueue){0};
+}
+
+/* All ranks wake at 0. */
+static void wake_queue_start(WakeQueue *queue) {
+  for (int leaf = 0; leaf < queue->n_leaves; leaf++) {
+    queue->at[leaf] = leaf < queue->n_ranks ? 0 : NEVER;
+    queue->winner[queue->n_leaves + leaf] = leaf;
+  }
+  for (int node = queue->n_leaves - 1; node >= 1; node--)
+    queue->winner[node] = queue->winner[2 * node];
+}
+
+static void wake_queue_set(WakeQueue *queue, int rank, gint64 time_ns) {
+  queue->at[rank] = time_ns;
+  for (int node = (queue->n_leaves + rank) / 2; node >= 1; node /= 2) {
+    int a = queue->winner[2 * node], b = queue->winner[2 * node + 1], before = queue->winner[node];
+    queue->winner[node] = queue->at[b] < queue->at[a] ? b : a;
+    if (queue->winner[node] == before && before != rank) /* then nothing changes above it either */
+      return;
+  }
+}
+
+/* --- the list --- */
 
 enum { GLANCES_PER_STEP = 8 }; /* actions of a guide that can be summed up in the time of one step */
 
