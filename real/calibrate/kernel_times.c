@@ -133,30 +133,30 @@ void kernel_times_add(KernelTimes *times, const WorkItem *item, double time_s) {
 
 /* --- models --- */
 
-char *cut_case_text(const CutCase *local) {
+char *cut_case_text(const CutCase *cut) {
   g_autofree char *cp =
-      local->cp > 1 ? g_strdup_printf(", cp %d %s", local->cp, cp_comm_names()[local->cp_comm]) : g_strdup("");
-  return g_strdup_printf("%s %s, tp %d%s%s, %" G_GINT64_FORMAT " × %" G_GINT64_FORMAT " tokens, %s", local->model->name,
-                         precision_info(local->precision)->name, local->tp, local->sequence_parallel ? " sp" : "", cp,
-                         local->micro_batch, local->seq_len, attention_names()[local->attention]);
+      cut->cp > 1 ? g_strdup_printf(", cp %d %s", cut->cp, cp_comm_names()[cut->cp_comm]) : g_strdup("");
+  return g_strdup_printf("%s %s, tp %d%s%s, %" G_GINT64_FORMAT " × %" G_GINT64_FORMAT " tokens, %s", cut->model->name,
+                         precision_info(cut->precision)->name, cut->tp, cut->sequence_parallel ? " sp" : "", cp,
+                         cut->micro_batch, cut->seq_len, attention_names()[cut->attention]);
 }
 
 /* The model cut to a few layers: all layers of a kind are alike. */
-static Workload *short_workload(const CutCase *local, int n_steps, GError **error) {
-  g_autoptr(Model) model = model_copy(local->model);
+static Workload *short_workload(const CutCase *cut, int n_steps, GError **error) {
+  g_autoptr(Model) model = model_copy(cut->model);
   model_cut_depth(model, MIN(model->n_layers, N_LAYERS));
   g_autoptr(Plan) plan = plan_new();
-  plan->gpus = local->tp * local->cp;
-  plan->tp = local->tp;
-  plan->cp = local->cp;
-  plan->cp_comm = local->cp_comm;
-  plan->micro_batch = local->micro_batch;
-  plan->global_batch = 2 * local->micro_batch;
-  plan->seq_len = local->seq_len;
-  plan->sequence_parallel = local->sequence_parallel;
-  plan->precision = local->precision;
-  plan->recipe = local->recipe;
-  plan->attention = local->attention;
+  plan->gpus = cut->tp * cut->cp;
+  plan->tp = cut->tp;
+  plan->cp = cut->cp;
+  plan->cp_comm = cut->cp_comm;
+  plan->micro_batch = cut->micro_batch;
+  plan->global_batch = 2 * cut->micro_batch;
+  plan->seq_len = cut->seq_len;
+  plan->sequence_parallel = cut->sequence_parallel;
+  plan->precision = cut->precision;
+  plan->recipe = cut->recipe;
+  plan->attention = cut->attention;
   plan->mtp_layers = MIN(model->n_next_layers, 1); /* one multi-token-prediction head: all are alike */
   plan->steps = n_steps;
   plan->fold = FALSE;
@@ -203,7 +203,7 @@ static double last_step_s(const Program *program, const ExecutionResult *result)
 }
 
 typedef struct {
-  const CutCase *local;
+  const CutCase *cut;
   World *world;
   const DeviceType *device;
   int n_warm, n_steps;  /* warm-up steps, then steps whose items are timed */
@@ -221,7 +221,7 @@ static gboolean check_attention(const ExecutionResult *result, GError **error) {
 
 /* `*attention`: what ran fused attention, owned by the caller; NULL: nothing to report. */
 static gboolean run_steps(const Steps *steps, double *last_s, char **attention, GError **error) {
-  g_autoptr(Workload) workload = short_workload(steps->local, steps->n_warm + steps->n_steps, error);
+  g_autoptr(Workload) workload = short_workload(steps->cut, steps->n_warm + steps->n_steps, error);
   g_autoptr(Program) program = workload ? program_of_plan(workload, error) : NULL;
   if (program == NULL)
     return FALSE;
@@ -246,11 +246,11 @@ static gboolean run_steps(const Steps *steps, double *last_s, char **attention, 
   return ok;
 }
 
-gboolean kernel_times_measure(KernelTimes *times, const CutCase *local, World *world, const DeviceType *device,
+gboolean kernel_times_measure(KernelTimes *times, const CutCase *cut, World *world, const DeviceType *device,
                               int n_steps, char **attention, GError **error) {
   double step_s = LOAD_S;
   const gboolean is_probed = !device->is_host_memory;
-  Steps steps = {.local = local, .world = world, .device = device, .n_steps = N_PROBE_STEPS};
+  Steps steps = {.cut = cut, .world = world, .device = device, .n_steps = N_PROBE_STEPS};
   *attention = NULL;
   const gboolean ok = !is_probed || run_steps(&steps, &step_s, attention, error);
   if (is_probed)

@@ -28,12 +28,12 @@ void kernel_times_free(KernelTimes *times);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(KernelTimes, kernel_times_free)
 
 /* "tinystories-15m fp32, tp 1, cp 2 ring, 1 × 256 tokens, flash". Owned by the caller. */
-char *cut_case_text(const CutCase *local);
+char *cut_case_text(const CutCase *cut);
 /* Runs warm-up steps, then `n_steps` whose times are added. IMPOSSIBLE: this cut of this model cannot run here (too
  * large, heads not divisible, fused attention not by the library that is wanted for it …); earlier times are kept.
  * Attention with a window is not added. `*attention`: what ran fused attention (device.h), owned by the caller; NULL:
  * nothing to report. */
-gboolean kernel_times_measure(KernelTimes *times, const CutCase *local, World *world, const DeviceType *device,
+gboolean kernel_times_measure(KernelTimes *times, const CutCase *cut, World *world, const DeviceType *device,
                               int n_steps, char **attention, GError **error);
 /* Of the items timed in steps of models by this process: how many the device reached before the host had issued all of
  * them, their time, and how much of it may be launches. */

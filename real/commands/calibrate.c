@@ -275,11 +275,11 @@ static void show(const char *what, gpointer data) {
 /* --- measuring --- */
 
 /* The part name of a case. Models of the same name (config.json) are told apart by their files' contents. */
-static char *key_of_case(const CutCase *local, const char *text, GError **error) {
+static char *key_of_case(const CutCase *cut, const char *text, GError **error) {
   g_autofree char *config = NULL;
   gsize length;
   GError *cause = NULL;
-  if (!g_file_get_contents(local->model->file, &config, &length, &cause)) {
+  if (!g_file_get_contents(cut->model->file, &config, &length, &cause)) {
     fail_input(error, "%s", cause->message);
     g_error_free(cause);
     return NULL;
@@ -290,22 +290,21 @@ static char *key_of_case(const CutCase *local, const char *text, GError **error)
 
 /* A case that cannot run here is left out on all ranks. It is not recorded as done, so a resumed calibration tries it
  * again and reports the reason too. */
-static gboolean measure_case(Calibration *c, const CutCase *local, GError **error) {
-  g_autofree char *text = cut_case_text(local), *key = key_of_case(local, text, error);
+static gboolean measure_case(Calibration *c, const CutCase *cut, GError **error) {
+  g_autofree char *text = cut_case_text(cut), *key = key_of_case(cut, text, error);
   g_autoptr(GError) cause = NULL;
   if (key == NULL)
     return FALSE;
   show(text, c);
   c->n_steps_done++;
-  if (local->attention == ATTENTION_FLASH && model_window(local->model, local->seq_len) > 0)
+  if (cut->attention == ATTENTION_FLASH && model_window(cut->model, cut->seq_len) > 0)
     g_string_append_printf(c->skipped, "\n  left out: attention of %s: it has a window, which the table does not",
                            text);
   if (calibration_progress_has(c->progress, key))
     return TRUE;
   world_barrier(c->world);
   g_autofree char *attention = NULL;
-  const gboolean ok =
-      kernel_times_measure(c->times, local, c->world, c->device, c->options.repeats, &attention, &cause);
+  const gboolean ok = kernel_times_measure(c->times, cut, c->world, c->device, c->options.repeats, &attention, &cause);
   if (world_all(c->world, ok)) {
     if (attention != NULL && attention[0] != '\0')
       note(c, ATTENTION, attention);

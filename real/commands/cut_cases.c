@@ -48,35 +48,35 @@ static gboolean read_lists(const CutRequest *request, CutLists *lists, GError **
 }
 
 /* Adds the case with and without sequence parallelism; experts with tp > 1 need it. */
-static void add_case(GArray *cases, CutCase local) {
-  if (local.tp == 1 || !model_has_experts(local.model))
-    g_array_append_val(cases, local);
-  if (local.tp > 1) {
-    local.sequence_parallel = TRUE;
-    g_array_append_val(cases, local);
+static void add_case(GArray *cases, CutCase cut) {
+  if (cut.tp == 1 || !model_has_experts(cut.model))
+    g_array_append_val(cases, cut);
+  if (cut.tp > 1) {
+    cut.sequence_parallel = TRUE;
+    g_array_append_val(cases, cut);
   }
 }
 
 /* For one tp, micro-batch and length: every cp, and every kind of cp communication if cp > 1. */
-static void add_cuts_by_cp(GArray *cases, CutCase local, const CutLists *lists) {
+static void add_cuts_by_cp(GArray *cases, CutCase cut, const CutLists *lists) {
   for (guint i = 0; i < lists->cps->len; i++) {
-    local.cp = (int)g_array_index(lists->cps, gint64, i);
-    for (guint way = 0; way < (local.cp > 1 ? lists->cp_comms->len : 1); way++) {
-      local.cp_comm = (CpComm)g_array_index(lists->cp_comms, int, way);
-      add_case(cases, local);
+    cut.cp = (int)g_array_index(lists->cps, gint64, i);
+    for (guint way = 0; way < (cut.cp > 1 ? lists->cp_comms->len : 1); way++) {
+      cut.cp_comm = (CpComm)g_array_index(lists->cp_comms, int, way);
+      add_case(cases, cut);
     }
   }
 }
 
-static void add_cuts(GArray *cases, CutCase local, const CutLists *lists) {
+static void add_cuts(GArray *cases, CutCase cut, const CutLists *lists) {
   for (guint t = 0; t < lists->tps->len; t++)
     for (guint b = 0; b < lists->batches->len; b++)
       for (guint s = 0; s < (lists->lengths ? lists->lengths->len : 1); s++) {
-        local.tp = (int)g_array_index(lists->tps, gint64, t);
-        local.micro_batch = g_array_index(lists->batches, gint64, b);
-        local.seq_len =
-            lists->lengths ? g_array_index(lists->lengths, gint64, s) : CLAMP(local.model->max_positions, 1, 4096);
-        add_cuts_by_cp(cases, local, lists);
+        cut.tp = (int)g_array_index(lists->tps, gint64, t);
+        cut.micro_batch = g_array_index(lists->batches, gint64, b);
+        cut.seq_len =
+            lists->lengths ? g_array_index(lists->lengths, gint64, s) : CLAMP(cut.model->max_positions, 1, 4096);
+        add_cuts_by_cp(cases, cut, lists);
       }
 }
 

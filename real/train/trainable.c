@@ -116,13 +116,13 @@ static gboolean check_precision(const Workload *workload, GError **error) {
 static const char *not_by_products(const Workload *workload) {
   const Model *model = workload->model;
   const Method *method = workload->method;
-  return model_has_experts(model)                       ? "experts"
-         : model->latent.kv_rank > 0                    ? "latent attention"
-         : model->parallel_block                        ? "an MLP beside attention"
-         : model->post_norms || model->norms_behind     ? "norms behind the branches"
-         : method->attention == ATTENTION_UNFUSED       ? "--attention unfused"
-         : method->cp > 1 && method->cp_comm != CP_RING ? "--cp-comm other than ring"
-                                                        : NULL;
+  return model_has_experts(model)                   ? "experts"
+         : model->latent.kv_rank > 0                ? "latent attention"
+         : model->parallel_block                    ? "an MLP beside attention"
+         : model->post_norms || model->norms_behind ? "norms behind the branches"
+         : method->attention == ATTENTION_UNFUSED   ? "--attention unfused"
+         : method->cp > 1                           ? "--cp"
+                                                    : NULL;
 }
 
 static gboolean check_recompute(const Workload *workload, GError **error) {
@@ -142,6 +142,16 @@ static gboolean check_recompute(const Workload *workload, GError **error) {
              "--recompute-modules mla_up_proj with --cp %d cannot be trained here (stepsim simulate predicts "
              "it); expected --cp 1, or mla_up_proj left out",
              method->cp);
+}
+
+/* PyTorch's ring gathers the blocks of all ranks at once. */
+static gboolean check_ring(const Method *method, GError **error) {
+  return !method->rings_blocks ||
+         fail_impossible(error,
+                         "--cp-comm ring as framework %s has it, which gathers all blocks at once, cannot be trained "
+                         "here (stepsim simulate predicts it); use --cp-comm all_gather or ulysses, or leave "
+                         "--framework out",
+                         method->framework);
 }
 
 static gboolean check_gradient_sums(const Method *method, GError **error) {
@@ -188,9 +198,10 @@ static gboolean check_host_weights(const Workload *workload, GError **error) {
 
 static gboolean check_plan(const Workload *workload, GError **error) {
   const Method *method = workload->method;
-  return check_switches(method, error) && check_precision(workload, error) && check_recompute(workload, error) &&
-         check_gradient_sums(method, error) && check_norm_kernel(workload, error) && check_recipe(method, error) &&
-         check_host_weights(workload, error) && (method->precision != PRECISION_FP8 || check_fp8(workload, error));
+  return check_switches(method, error) && check_ring(method, error) && check_precision(workload, error) &&
+         check_recompute(workload, error) && check_gradient_sums(method, error) && check_norm_kernel(workload, error) &&
+         check_recipe(method, error) && check_host_weights(workload, error) &&
+         (method->precision != PRECISION_FP8 || check_fp8(workload, error));
 }
 
 /* Routing is fixed by position: each rank must divide its tokens evenly among all experts. */

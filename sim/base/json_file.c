@@ -18,6 +18,8 @@
 #include "units.h"
 
 enum { DEEPEST = 64, MOST_DIGITS = 18, MOST_VALUES = 200000, MOST_ELEMENT_BYTES = 1 << 16 };
+/* Of a stream: beside the list; of one value, which yajl reads again with every block. */
+enum { MOST_BESIDE_BYTES = 1 << 20, MOST_TOKEN_BYTES = 1 << 20 };
 
 typedef struct {
   gconstpointer object; /* identity only */
@@ -51,6 +53,7 @@ typedef struct {
   guint64 n_before;  /* bytes of the blocks before it */
   gsize n_counted;   /* bytes of it whose lines are in `line` */
   guint line;
+  guint64 seen_at;         /* where the last value was seen */
   JsonNode *open[DEEPEST]; /* objects and lists, outermost first; borrowed */
   int depth, n_values;
   char *key;     /* of the next value; owned */
@@ -59,18 +62,19 @@ typedef struct {
   const char *list; /* whose elements are visited; NULL: all are kept */
   JsonFileVisit visit;
   gpointer data;
-  int list_depth;    /* 0: outside the list */
-  JsonNode *element; /* being read; owned */
+  int list_depth;                 /* 0: outside the list */
+  guint64 list_begin, list_bytes; /* of the list now; of all before */
+  JsonNode *element;              /* being read; owned */
   guint64 element_begin;
   guint element_line;
 } Reader;
 
-/* How many bytes were read. */
+/* How many bytes were read, up to a value. */
 static guint64 count_lines(Reader *reader) {
   const gsize n = yajl_get_bytes_consumed(reader->parser);
   for (; reader->n_counted < n; reader->n_counted++)
     reader->line += reader->block[reader->n_counted] == '\n';
-  return reader->n_before + n;
+  return reader->seen_at = reader->n_before + n;
 }
 
 /* Returns what makes yajl stop. */
@@ -113,6 +117,8 @@ static int add_value(Reader *reader, JsonNode *node) {
   const guint64 at = count_lines(reader);
   if (reader->depth == reader->list_depth)
     return add_alone(reader, node, at);
+  if (reader->list != NULL && reader->list_depth == 0 && at - reader->list_bytes > MOST_BESIDE_BYTES)
+    return refuse(reader, "found more than 1 MiB beside %s, expected less", reader->list);
   JsonNode *parent = reader->open[reader->depth - 1];
   if (JSON_NODE_HOLDS_ARRAY(parent)) {
     json_array_add_element(json_node_get_array(parent), node);
@@ -122,9 +128,9 @@ static int add_value(Reader *reader, JsonNode *node) {
       return FALSE;
   }
   if (reader->element != NULL && at - reader->element_begin > MOST_ELEMENT_BYTES)
-    return refuse(reader, "found an element of %s of more than 64 KiB", reader->list);
+    return refuse(reader, "found an element of %s of more than 64 KiB, expected smaller ones", reader->list);
   return reader->element != NULL || ++reader->n_values <= MOST_VALUES ||
-         refuse(reader, "found more than 200,000 values");
+         refuse(reader, "found more than 200,000 values, expected fewer");
 }
 
 static int open_node(Reader *reader, JsonNode *node) {
@@ -133,10 +139,12 @@ static int open_node(Reader *reader, JsonNode *node) {
   if (!add_value(reader, node))
     return FALSE;
   if (reader->depth == DEEPEST)
-    return refuse(reader, "nested deeper than 64 levels");
+    return refuse(reader, "found values nested deeper than 64 levels, expected fewer");
   reader->open[reader->depth++] = node;
-  if (is_list)
+  if (is_list) {
     reader->list_depth = reader->depth;
+    reader->list_begin = reader->seen_at;
+  }
   return TRUE;
 }
 
@@ -154,8 +162,10 @@ static int see_list(void *data) {
 
 static int see_end(void *data) {
   Reader *reader = data;
-  if (--reader->depth < reader->list_depth)
+  if (--reader->depth < reader->list_depth) {
     reader->list_depth = 0;
+    reader->list_bytes += count_lines(reader) - reader->list_begin;
+  }
   if (reader->element == NULL || reader->depth > reader->list_depth)
     return TRUE;
   const JsonFile element = {
@@ -223,24 +233,49 @@ static gboolean fail_syntax(Reader *reader, GError **error) {
     return fail_input(error, "%s:%u: found the end of the file, expected the rest of its JSON", reader->json->file,
                       reader->line);
   if (!g_str_has_suffix(reason, "invalid char in json text."))
-    return fail_input(error, "%s:%u: %s, expected JSON", reader->json->file, reader->line, reason);
+    return fail_input(error, "%s:%u: found what is no JSON (%s), expected JSON", reader->json->file, reader->line,
+                      reason);
   if (g_ascii_isgraph(byte))
     return fail_input(error, "%s:%u: found \"%c\", expected JSON", reader->json->file, reader->line, byte);
   return fail_input(error, "%s:%u: found byte 0x%02x, expected JSON", reader->json->file, reader->line, byte);
+}
+
+/* What yajl lets pass: overlong characters, halves of pairs, and two blanks that are not JSON's. The block ends with a
+ * whole character. */
+static gboolean check_text(const Reader *reader, const char *block, gsize n, GError **error) {
+  const char *valid_end, *first = block + n;
+  if (!g_utf8_validate_len(block, n, &valid_end))
+    first = valid_end;
+  for (const char *blank = "\f\v"; *blank != '\0'; blank++) {
+    const char *at = memchr(block, *blank, (gsize)(first - block));
+    first = at != NULL ? at : first;
+  }
+  if (first == block + n)
+    return TRUE;
+  guint line = reader->line;
+  for (const char *at = block; at < first; at++)
+    line += *at == '\n';
+  return fail_input(error, "%s:%u: found byte 0x%02x, expected JSON in UTF-8", reader->json->file, line,
+                    (guint)(guchar)*first);
 }
 
 static gboolean read_block(Reader *reader, const char *block, gsize n, GError **error) {
   reader->n_before += reader->n_counted;
   reader->n_counted = 0;
   reader->block = block;
+  if (!check_text(reader, block, n, error))
+    return FALSE;
   if (yajl_parse(reader->parser, (const unsigned char *)block, n) != yajl_status_ok)
     return fail_syntax(reader, error);
-  count_lines(reader);
-  return TRUE;
+  const guint64 seen_at = reader->seen_at, end = count_lines(reader);
+  reader->seen_at = seen_at;
+  return reader->list == NULL || end - seen_at <= MOST_TOKEN_BYTES ||
+         fail_input(error, "%s:%u: found a value of more than 1 MiB, expected shorter ones", reader->json->file,
+                    reader->line);
 }
 
 static gboolean read_end(Reader *reader, GError **error) {
-  if (reader->json->root == NULL && reader->error == NULL)
+  if (reader->n_before + reader->n_counted == 0)
     return fail_input(error, "%s:1: found an empty file, expected a JSON object", reader->json->file);
   return yajl_complete_parse(reader->parser) == yajl_status_ok || fail_syntax(reader, error);
 }
@@ -252,15 +287,32 @@ static gboolean read_whole(Reader *reader, GError **error) {
   return text != NULL && read_block(reader, text + mark, length - mark, error) && read_end(reader, error);
 }
 
+/* Of so many bytes, those before a character that may go on behind them. */
+static gsize whole_characters(const char *bytes, gsize n) {
+  enum { MOST_BYTES = 4 };
+  for (gsize back = 1; back <= MIN(n, MOST_BYTES); back++) {
+    const guchar byte = (guchar)bytes[n - back];
+    if ((byte & 0xc0) != 0x80) /* the first of its character */
+      return g_utf8_get_char_validated(&bytes[n - back], (gssize)back) == (gunichar)-2 ? n - back : n;
+  }
+  return n;
+}
+
 static gboolean read_stream(Reader *reader, GError **error) {
   static const guint64 most = (guint64)JSON_FILE_MOST_MIB << 20;
   const char *file = reader->json->file;
   FILE *stream = fopen(file, "re");
   char block[1 << 15];
+  gsize n_kept = 0; /* of a character that the last block cut off */
   gboolean ok = stream != NULL || fail_input(error, "cannot read %.200s: %s", file, g_strerror(errno));
-  for (gsize n; ok && (n = fread(block, 1, sizeof block, stream)) > 0;)
-    ok = (reader->n_before + n <= most || fail_input(error, "%s: larger than %d MiB", file, JSON_FILE_MOST_MIB)) &&
-         read_block(reader, block, n, error);
+  for (gsize n; ok && (n = fread(block + n_kept, 1, sizeof block - n_kept, stream)) > 0;) {
+    const gsize n_held = n_kept + n, n_whole = feof(stream) ? n_held : whole_characters(block, n_held);
+    ok = (reader->n_before + n_held <= most || fail_input(error, "%s: larger than %d MiB", file, JSON_FILE_MOST_MIB)) &&
+         read_block(reader, block, n_whole, error);
+    n_kept = n_held - n_whole;
+    memmove(block, block + n_whole, n_kept);
+  }
+  ok = ok && (n_kept == 0 || read_block(reader, block, n_kept, error));
   if (ok && ferror(stream))
     ok = fail_input(error, "cannot read %s: %s", file, g_strerror(errno));
   if (stream != NULL)

@@ -69,7 +69,7 @@ MemoryTier method_gradient_tier(const Method *method, int zero);
 
 /* Where stages lie; an order to be made for auto has them there too. Owned by the caller. */
 Placement *method_placement(const Method *method);
-/* Whether the order is one to be made (auto_plan.h). */
+/* Whether the order is one to be made (auto_plan.c). */
 gboolean method_is_auto(const Method *method);
 /* The order, if it is not. Owned by the caller. IMPOSSIBLE as order_new(), or if a file's counts differ from these. */
 Order *method_order(const Method *method, GError **error);

@@ -37,7 +37,7 @@ typedef struct {
 /* `plan` is completed on a copy. INPUT or IMPOSSIBLE as plan_complete() and lower(). A plan that does not fit in
  * memory is still predicted, with fits = FALSE.
  *
- * Schedule auto stands for the order made for the plan's times (auto_plan.h), or for a built-in schedule with as many
+ * Schedule auto stands for the order made for the plan's times (auto_plan.c), or for a built-in schedule with as many
  * chunks if that fits and is faster when all ranks are alike; the prediction's plan then names it ("auto:
  * interleaved"). It holds at most what a GPU has, or plan->memory_cap; IMPOSSIBLE when no such order is found. */
 Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);

@@ -178,7 +178,7 @@ TEST(sizes_that_would_overflow_are_refused) {
 
 TEST(what_is_not_json_is_refused_with_its_line) {
   ASSERT_INPUT("", ":1:");
-  ASSERT_INPUT("  \n ", ":1:");
+  ASSERT_INPUT("  \n ", ":2:", "found the end of the file");
   ASSERT_INPUT("[1, 2]", "expected a JSON object");
   ASSERT_INPUT("3", "expected a JSON object");
   ASSERT_INPUT("{\"hidden_size\": NaN}", ":1:", "expected JSON");
@@ -186,7 +186,7 @@ TEST(what_is_not_json_is_refused_with_its_line) {
   ASSERT_INPUT("{\n\"a\": 1, // why\n\"b\": 2}", ":2:", "comment");
   ASSERT_INPUT("{\"a\": 1,}", ":1:");
   ASSERT_INPUT("{\"a\": 1}\n{\"a\": 2}", ":2:", "trailing garbage");
-  ASSERT_INPUT("{\"a\": \"\xff\"}", ":1:", "UTF8");
+  ASSERT_INPUT("{\"a\": \"\xff\"}", ":1:", "found byte 0xff, expected JSON in UTF-8");
 }
 
 TEST(deep_nesting_is_refused_without_recursing) {
@@ -209,10 +209,10 @@ LOOP_TEST(a_config_cut_at_any_byte_is_an_error_or_whole, 2) {
   gsize length;
   ck_assert(g_file_get_contents(path, &text, &length, NULL));
   gsize whole = (gsize)(strrchr(text, '}') - text) + 1;
-  for (gsize local = 0; local <= length; local++) {
+  for (gsize cut = 0; cut <= length; cut++) {
     g_autoptr(GError) error = NULL;
-    g_autoptr(Model) model = read_bytes(text, local, &error);
-    ck_assert_msg((model != NULL) == (local >= whole), "cut at %zu of %zu", local, length);
+    g_autoptr(Model) model = read_bytes(text, cut, &error);
+    ck_assert_msg((model != NULL) == (cut >= whole), "cut at %zu of %zu", cut, length);
     ck_assert((error == NULL) == (model != NULL));
   }
 }

@@ -405,15 +405,15 @@ TEST(events_around_items_are_made_before_any_is_issued) {
   World *world = open_world();
   g_autoptr(Model) model = model_read(STEPSIM_SOURCE_DATA "/tests/data/models/tiny-llama.json", NULL);
   ck_assert_ptr_nonnull(model);
-  CutCase local = {.model = model, .tp = 1, .cp = 1, .micro_batch = 1, .seq_len = 8, .precision = PRECISION_FP32};
-  ck_assert(recipe_parse("fp32", &local.recipe, NULL));
+  CutCase cut = {.model = model, .tp = 1, .cp = 1, .micro_batch = 1, .seq_len = 8, .precision = PRECISION_FP32};
+  ck_assert(recipe_parse("fp32", &cut.recipe, NULL));
   noted_cpu = cpu_device;
   noted_cpu.open = noted_open;
   noted_cpu.event_new = noted_event_new;
   noted_cpu.launch = noted_launch;
   g_autoptr(KernelTimes) times = kernel_times_new();
   g_autofree char *attention = NULL;
-  ck_assert(kernel_times_measure(times, &local, world, &noted_cpu, 2, &attention, NULL));
+  ck_assert(kernel_times_measure(times, &cut, world, &noted_cpu, 2, &attention, NULL));
   const int n_items = kernel_times_launches(times)->n;
   ck_assert_int_gt(n_items, 100);
   ck_assert_int_gt(n_made, 2 * n_items);

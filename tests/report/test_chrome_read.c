@@ -92,7 +92,7 @@ TEST(what_is_no_trace_of_ours_is_refused) {
       {"{\"traceEvents\":[]}\n{}", {":2:", "trailing garbage"}},
       {"{\"traceEvents\":[\n{\"ph\":\"M\"", {":2:", "found the end of the file"}},
       {"{\"a\":1234567890123456789}", {"18 digits"}},
-      {"{\"a\":\"\xff\"}", {"UTF8"}},
+      {"{\"a\":\"\xff\"}", {"UTF-8"}},
       {"{\"a\":\"b\nc\"}", {":1:", "invalid character inside string"}},
       {HEADER("") "]}", {":1:", "layout: found none", "anew"}},
       {HEADER(",\"layout\":{\"tp\":2,\"cp\":1,\"ep\":1,\"dp\":1,\"pp\":1},\"pipeline_stride\":1") "]}", {"contradict"}},
@@ -117,6 +117,38 @@ TEST(what_is_no_trace_of_ours_is_refused) {
   }
   g_autoptr(ChromeTrace) trace = read_text(HEADER(LAYOUT) SLICE ",\"tid\":16.0" ARGS "]}", -1, NULL);
   ck_assert_ptr_nonnull(trace);
+}
+
+/* A stream is read block by block, and what is kept of it is bounded. */
+TEST(a_value_or_a_beginning_without_end_is_refused) {
+  static const struct {
+    const char *begin, *more, *words;
+  } cases[] = {{"{\"a\":\"", "\\n", "a value of more than 1 MiB"},
+               {"{\"a\":[1", ",1234567890", "more than 1 MiB beside traceEvents"},
+               {"{\"traceEvents\":[{\"name\":\"", "x", "a value of more than 1 MiB"}};
+  for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(GString) text = g_string_new(cases[i].begin);
+    while (text->len < 3 << 20)
+      g_string_append(text, cases[i].more);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(ChromeTrace) trace = read_text(text->str, -1, &error);
+    ck_assert_ptr_null(trace);
+    ck_assert_msg(strstr(error->message, cases[i].words) != NULL, "%s", error->message);
+  }
+}
+
+/* 32 KiB blocks end within characters of two to four bytes. */
+TEST(characters_may_lie_across_blocks) {
+  for (int shift = 0; shift < 4; shift++) {
+    g_autoptr(GString) text = g_string_new("{\"a\":\"");
+    g_string_append(text, &"xxx"[3 - shift]);
+    while (text->len < 100000)
+      g_string_append(text, "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
+    g_string_append(text, "\"}");
+    g_autoptr(GError) error = NULL;
+    g_autoptr(ChromeTrace) trace = read_text(text->str, -1, &error);
+    ck_assert_msg(strstr(error->message, "no otherData") != NULL, "%s", error->message);
+  }
 }
 
 TEST(damaged_files_are_refused_or_read) {

@@ -157,14 +157,14 @@ TEST(ranks_share_the_work_exactly) {
   g_autoptr(Workload) whole = cut_workload(1, 1, CP_RING, RECOMPUTE_NONE);
   for (int cp = 2; cp <= 8; cp *= 2)
     for (gsize c = 0; c < G_N_ELEMENTS(all_comms); c++) {
-      g_autoptr(Workload) local = cut_workload(1, cp, all_comms[c], RECOMPUTE_NONE);
+      g_autoptr(Workload) cut = cut_workload(1, cp, all_comms[c], RECOMPUTE_NONE);
       for (int piece = 0; piece < N_PIECES; piece++)
         for (int phase = PHASE_F; phase <= PHASE_B; phase++) {
-          const Totals all = totals_of(&whole->work[piece][phase], 1), part = totals_of(&local->work[piece][phase], cp);
+          const Totals all = totals_of(&whole->work[piece][phase], 1), part = totals_of(&cut->work[piece][phase], cp);
           ck_assert_double_eq(part.attention_flops * cp, all.attention_flops);
           ck_assert_double_eq(part.matmul_flops * cp, all.matmul_flops);
         }
-      ck_assert_double_eq(workload_model_flops(local), workload_model_flops(whole));
+      ck_assert_double_eq(workload_model_flops(cut), workload_model_flops(whole));
     }
 }
 
@@ -176,16 +176,16 @@ TEST(activations_are_divided_by_cp_and_parameters_are_not) {
     g_autoptr(Workload) whole = cut_workload(2, 1, CP_RING, (Recompute)recompute);
     for (int cp = 2; cp <= 4; cp *= 2)
       for (gsize c = 0; c < G_N_ELEMENTS(all_comms); c++) {
-        g_autoptr(Workload) local = cut_workload(2, cp, all_comms[c], (Recompute)recompute);
+        g_autoptr(Workload) cut = cut_workload(2, cp, all_comms[c], (Recompute)recompute);
         for (int piece = 0; piece < N_PIECES; piece++) {
           const gboolean is_layer = piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER;
           const double more = is_layer && all_comms[c] == CP_ULYSSES && recompute != RECOMPUTE_FULL ? output : 0;
-          ck_assert_double_eq(local->memory[piece].saved_bytes * cp, whole->memory[piece].saved_bytes + more);
-          ck_assert_double_eq(local->memory[piece].released_by_I * cp, whole->memory[piece].released_by_I + more);
-          ck_assert_double_eq(local->memory[piece].held_for_W * cp, whole->memory[piece].held_for_W);
-          ck_assert_int_eq(local->piece_parameters[piece], whole->piece_parameters[piece]);
+          ck_assert_double_eq(cut->memory[piece].saved_bytes * cp, whole->memory[piece].saved_bytes + more);
+          ck_assert_double_eq(cut->memory[piece].released_by_I * cp, whole->memory[piece].released_by_I + more);
+          ck_assert_double_eq(cut->memory[piece].held_for_W * cp, whole->memory[piece].held_for_W);
+          ck_assert_int_eq(cut->piece_parameters[piece], whole->piece_parameters[piece]);
         }
-        ck_assert_double_eq(local->boundary_bytes * cp, whole->boundary_bytes);
+        ck_assert_double_eq(cut->boundary_bytes * cp, whole->boundary_bytes);
       }
   }
 }

@@ -193,12 +193,12 @@ static GArray *cut_ops(const Program *program, const OpList *list, int n, const 
       g_array_append_val(cuts, part);
     seen[op->stage] = TRUE;
     for (guint c = 0; c < cuts->len; c++) {
-      const Part *local = &g_array_index(cuts, Part, c);
-      Moved moved = gathered(op, local);
+      const Part *cut = &g_array_index(cuts, Part, c);
+      Moved moved = gathered(op, cut);
       Piecewise piece = {.old_index = i,
                          .is_whole = cuts->len == 1,
-                         .gathers = needs && (gathers_others(workload, &moved) || gathers_experts(workload, local)),
-                         .part = *local};
+                         .gathers = needs && (gathers_others(workload, &moved) || gathers_experts(workload, cut)),
+                         .part = *cut};
       g_array_append_val(pieces, piece);
     }
   }
