@@ -117,8 +117,10 @@ static int add_value(Reader *reader, JsonNode *node) {
   const guint64 at = count_lines(reader);
   if (reader->depth == reader->list_depth)
     return add_alone(reader, node, at);
-  if (reader->list != NULL && reader->list_depth == 0 && at - reader->list_bytes > MOST_BESIDE_BYTES)
+  if (reader->list != NULL && reader->list_depth == 0 && at - reader->list_bytes > MOST_BESIDE_BYTES) {
+    json_node_unref(node);
     return refuse(reader, "found more than 1 MiB beside %s, expected less", reader->list);
+  }
   JsonNode *parent = reader->open[reader->depth - 1];
   if (JSON_NODE_HOLDS_ARRAY(parent)) {
     json_array_add_element(json_node_get_array(parent), node);
