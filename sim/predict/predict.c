@@ -59,7 +59,7 @@ static Prediction *predict_in_use(const Model *model, const Cluster *cluster, co
   Workload *workload = predict_settle(model, cluster, plan, error);
   Prediction *prediction = workload != NULL ? plan_run(workload, cluster, detail, error) : NULL;
   if (prediction != NULL && schedule_is_auto(plan->schedule))
-    method_set_found(workload->method);
+    method_set_found(prediction->workload->method);
   return prediction;
 }
 

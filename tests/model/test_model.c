@@ -404,10 +404,6 @@ TEST(tying_is_what_the_config_says) {
   ck_assert_int_eq(model_head_parameters(m), 64);
 }
 
-static void add_families(TCase *cases) {
-}
-
 int main(void) {
-  add_families(listed_tests());
   return run_tests();
 }

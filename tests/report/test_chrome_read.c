@@ -176,12 +176,8 @@ TEST(damaged_files_are_refused_or_read) {
   }
 }
 
-static void add_reading_tests(TCase *tests) {
-}
-
 int main(void) {
   folder = g_dir_make_tmp("stepsim-test-XXXXXX", NULL);
-  add_reading_tests(listed_tests());
   const int failed = run_tests();
   g_rmdir(folder);
   g_free(folder);

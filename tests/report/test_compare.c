@@ -390,12 +390,8 @@ TEST(the_report_names_errors_in_percent) {
   ck_assert_ptr_null(strstr(json, "\"rank\" : 0"));
 }
 
-static void add_comparing_tests(TCase *tests) {
-}
-
 int main(void) {
   folder = g_dir_make_tmp("stepsim-test-XXXXXX", NULL);
-  add_comparing_tests(listed_tests());
   const int failed = run_tests();
   g_rmdir(folder);
   g_free(folder);
