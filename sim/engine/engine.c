@@ -1,83 +1,53 @@
-/* A run by the clock: events of the queue and of flows in time order.
- *
- * Ends later than now wait in the queue. As long as ranks contend for nothing, records follow from other records in
- * whatever order they are made. Then every end is taken at once, last in first out: a rank, with those it meets, is
- * followed as far as it goes before the next is touched. The records are the same, and this is five times as fast
- * where the state of all ranks outgrows the cache.
- *
- * Where transfers of a rank may share its links (contention.h), their ends depend on one another. A transfer for
- * which all ranks are ready is due: it begins now, or when the host will have issued it, and ends when its flow does.
- * Events of the flows and of the queue are taken in time order. Between them ranks run ahead, even past collectives
- * if nothing else happens on their ways meanwhile (run_ahead.c, run_alone.c).
- *
- * With taxes on transfers, ranks stay in time order as well: a kernel's end moves when a transfer begins beside it.
- * Ends only move later, so an end that is taken too early goes back into the queue. */
-#include "engine_state.h"
+/* A folded run is followed as far as the first conflict of transfers; the clock takes over until none is under way, and
+ * so on. All other runs are left to the clock. */
+#include "clock.h"
+#include "contention.h"
+#include "follow.h"
 
-#include "prefetch.h"
+/* --- what a run knows beforehand --- */
 
-/* When ranks run ahead, each is followed from the end of its transfer as far as it goes, while its state is still in
- * the cache. In time order, everything that ends now is ended before anything goes on. */
-static void end_flows(Engine *engine, const TransferEnd *ended, gint32 n_ended) {
-  enum { FAR = 16, NEAR = 8 };
-  for (gint32 i = 0; i < n_ended; i++) {
-    if (i + FAR < n_ended)
-      prefetch_lanes(engine, ended[i + FAR].lane);
-    if (i + NEAR < n_ended)
-      prefetch_head(engine, ended[i + NEAR].lane);
-    engine_end_flow(engine, &ended[i]);
-    if (engine->runs_ahead)
-      engine_take_ended(engine);
+static gboolean is_contended(const Simulation *simulation, const Trace *trace, double slowest, const Omitted *omitted) {
+  return simulation->contended && contention_is_possible(trace) && !contention_is_too_long(trace, slowest, omitted);
+}
+
+static void classify_transfers(Run *run, gboolean is_contended) {
+  const Timing *timing = run->timing;
+  const GArray *transfers = run->trace->program->transfers;
+  run->ways = g_new0(guint, timing->n_transfers);
+  run->eager = g_new0(gboolean, timing->n_transfers);
+  for (guint i = 0; i < transfers->len; i++) {
+    const Transfer *transfer = &g_array_index(transfers, Transfer, i);
+    run->eager[i] = transfer->group < 0 && transfer->bytes <= (double)run->simulation->eager_bytes;
+    for (int way = 0; is_contended && way < TIMING_MAX_WAYS; way++)
+      run->ways[i] |= timing->loads[i].share[way] > 0 ? 1u << way : 0;
+    run->has_ways |= run->ways[i] != 0;
   }
 }
 
-/* Advances the flows up to the first end, but not beyond the next event of the queue. Returns whether anything
- * ended. */
-static gboolean advance_flows(Engine *engine) {
-  gint32 n_ended = 0;
-  while (n_ended == 0) {
-    gint64 next_ns = contention_next_ns(engine->contention);
-    if (next_ns == G_MAXINT64 || next_ns > event_queue_next(&engine->queue))
-      return FALSE;
-    const TransferEnd *ended = contention_advance(engine->contention, &n_ended);
-    end_flows(engine, ended, n_ended);
-  }
-  return TRUE;
+static gint64 host_ns(const Timing *timing, const Op *op) {
+  return op->kind == OP_COMPUTE ? timing->works[op->work].host_ns
+         : op->kind == OP_HOST  ? 0
+                                : timing->transfers[op->work].host_ns;
 }
 
-static void run(Engine *engine) {
-  enum { MOST_AT_ONCE = 16 };
-  gint32 due[MOST_AT_ONCE];
-  for (;;) {
-    engine_take_ended(engine);
-    if (engine->contention != NULL && advance_flows(engine))
-      continue;
-    int n_due = event_queue_take_due(&engine->queue, due, MOST_AT_ONCE);
-    if (n_due == 0)
-      return;
-    engine->horizon_ns = MAX(engine->horizon_ns, engine->queue.now);
-    if (n_due > 1)
-      prefetch_ends(engine, due, n_due);
-    for (int i = 0; i < n_due; i++)
-      engine_take(engine, due[i]);
+/* The host issues op after op without pause, and starts anew at the end of an OP_HOST. */
+static void find_offsets(Run *run) {
+  run->offset_ns = g_new(gint64, run->tape->n_ops);
+  for (int rank = 0; rank < run->tape->n_ranks; rank++) {
+    const Op *ops = run->trace->program->ranks[rank].ops - run->tape->first[rank];
+    gint64 at_ns = 0;
+    for (gint32 op = run->tape->first[rank]; op < run->tape->first[rank + 1]; op++) {
+      run->offset_ns[op] = at_ns;
+      at_ns = ops[op].kind == OP_HOST ? 0 : add_ns(at_ns, host_ns(run->timing, &ops[op]));
+    }
   }
 }
 
-static void run_all(Engine *engine) {
-  for (gint32 rank = 0; rank < engine->trace->n_ranks; rank++)
-    engine_examine_streams(engine, rank * LANES_PER_RANK, (1u << N_STREAMS) - 1);
-  run(engine);
-}
-
-static void init_rank(Engine *engine, gint32 rank) {
-  Trace *trace = engine->trace;
-  const TaskList *list = &engine->lists[trace->pipeline_rank[rank]];
-  gsize first = trace->first[rank];
-  engine->ranks[rank] =
-      (Rank){list->tasks, &trace->start_ns[first], &trace->end_ns[first], &trace->issue_ns[first], list};
-  for (int stream = 0; stream < LANES_PER_RANK; stream++)
-    engine->lanes[rank * LANES_PER_RANK + stream] =
-        (Lane){.head = stream < N_STREAMS ? list->head[stream] : -1, .chain = -1, .awaited = NOT_AWAITED};
+static void find_bases(Run *run) {
+  const Trace *trace = run->trace;
+  run->base = g_new(gssize, trace->n_ranks);
+  for (int rank = 0; rank < trace->n_ranks; rank++)
+    run->base[rank] = (gssize)trace->first[rank] - run->tape->first[trace->pipeline_rank[rank]];
 }
 
 /* Upper bound on the factor of any compute time. */
@@ -88,60 +58,125 @@ static double slowest(const Simulation *simulation, const Trace *trace) {
   return factor * (1 + 3 * simulation->jitter);
 }
 
-static void engine_init(Engine *engine, const Simulation *simulation, Trace *trace) {
-  const gboolean in_order = simulation->timing->taxes != NULL;
-  Contention *contention = simulation->contended ? contention_new(trace, slowest(simulation, trace)) : NULL;
-  *engine = (Engine){.simulation = simulation,
-                     .timing = simulation->timing,
-                     .trace = trace,
-                     .horizon_ns = in_order ? 0 : G_MAXINT64,
-                     .runs_ahead = !in_order,
-                     .is_varied = simulation->speed != NULL || simulation->jitter > 0};
-  meetings_init(&engine->meetings, simulation->program);
-  engine->lists = task_lists_new(trace, simulation->eager_bytes, &engine->meetings);
-  meetings_finish(&engine->meetings, trace);
-
-  g_assert(trace->n_ranks < G_MAXINT32 / LANES_PER_RANK);
-  gint32 n_lanes = trace->n_ranks * LANES_PER_RANK;
-  event_queue_init(&engine->queue, n_lanes);
-  engine->lanes = g_new(Lane, n_lanes);
-  engine->ranks = g_new(Rank, trace->n_ranks);
-  engine->ended = g_new(gint32, n_lanes);
-  engine->contention = contention;
-  engine->members = g_new(gint32, n_lanes);
-  engine->begin_ns = contention != NULL ? g_new(gint64, n_lanes) : NULL;
-  for (gint32 lane = 0; lane < n_lanes && contention != NULL; lane++)
-    engine->begin_ns[lane] = -1;
-  if (simulation->timing->taxes != NULL)
-    engine->taxed = g_new0(TaxedTime, trace->n_ranks);
-  for (gint32 rank = 0; rank < trace->n_ranks; rank++)
-    init_rank(engine, rank);
-  engine_undisturbed_init(engine);
+static void assert_times(const OpTime *times, int n_times, guint n_needed) {
+  g_assert((guint)n_times >= n_needed);
+  for (int i = 0; i < n_times; i++)
+    g_assert(times[i].run_ns >= 0 && times[i].tail_ns >= 0 && times[i].host_ns >= 0);
 }
 
-static void engine_clear(Engine *engine) {
-  engine_undisturbed_clear(engine);
-  task_lists_free(engine->lists, engine->simulation->program->n_ranks);
-  meetings_clear(&engine->meetings);
-  event_queue_clear(&engine->queue);
-  g_free(engine->lanes);
-  g_free(engine->ranks);
-  g_free(engine->ended);
-  for (gint32 rank = 0; engine->taxed != NULL && rank < engine->trace->n_ranks; rank++)
-    tax_clear(&engine->taxed[rank]);
-  g_free(engine->taxed);
-  contention_free(engine->contention);
-  g_free(engine->members);
-  g_free(engine->begin_ns);
+static void run_init(Run *run, const Simulation *simulation, const Tape *tape, Trace *trace) {
+  const Timing *timing = simulation->timing;
+  assert_times(timing->works, timing->n_works, trace->program->works->len);
+  assert_times(timing->transfers, timing->n_transfers, trace->program->transfers->len);
+  assert_times(&timing->host_sync, 1, 1);
+  *run = (Run){.simulation = simulation,
+               .tape = tape,
+               .timing = timing,
+               .trace = trace,
+               .stride = trace->folded ? 1 : trace->layout.stride[AXIS_PP]};
+  classify_transfers(run, is_contended(simulation, trace, slowest(simulation, trace), NULL));
+  find_offsets(run);
+  find_bases(run);
 }
 
-/* Issue times follow from the ends of host ops alone. A run that runs ahead does not need them meanwhile, so it records
- * them at the end, in memory order, and the clock touches one cold line less per op. */
-static void record_issues(const Engine *engine) {
-  for (gint32 rank = 0; rank < engine->trace->n_ranks; rank++) {
-    const Rank *state = &engine->ranks[rank];
-    for (gint32 op = 0; op < state->list->n_tasks; op++)
-      state->issue_ns[op] = engine_issue_of(state, op, &state->tasks[op]);
+static void run_clear(Run *run) {
+  g_free(run->ways);
+  g_free(run->eager);
+  g_free(run->offset_ns);
+  g_free(run->base);
+}
+
+/* --- events --- */
+
+/* A receive that waits with its send for their transfer, which is no flow, ends by the same event. */
+static gboolean ends_by_itself(const Run *run, const Op *op) {
+  return op->kind != OP_RECV || run->eager[op->work] || run->ways[op->work] != 0;
+}
+
+/* Of all ranks that run the list: as many as are alike, but one for the members of a collective. */
+static guint64 events_of_op(const Run *run, const Op *op, const TapeStep *step) {
+  const Trace *trace = run->trace;
+  const int n_like = trace->n_ranks / trace->program->n_ranks;
+  if (op->kind != OP_COLLECTIVE)
+    return ends_by_itself(run, op) ? (guint64)n_like : 0;
+  if (step->kind == TAPE_MEETING && run->tape->members[run->tape->first_member[step->meets]] != step->op)
+    return 0;
+  const Transfer *transfer = &g_array_index(trace->program->transfers, Transfer, op->work);
+  const AxisSet axes = g_array_index(trace->program->groups, Group, transfer->group).axes;
+  return (guint64)(trace->folded ? 1 : n_like / layout_group_size(&trace->layout, axes));
+}
+
+static guint64 count_events(const Run *run) {
+  const Tape *tape = run->tape;
+  guint64 n_events = 0;
+  for (int rank = 0; rank < tape->n_ranks; rank++) {
+    const Op *ops = run->trace->program->ranks[rank].ops - tape->first[rank];
+    for (gint32 op = tape->first[rank]; op < tape->first[rank + 1]; op++)
+      n_events += events_of_op(run, &ops[op], tape_step(tape, op));
+  }
+  return n_events;
+}
+
+/* The events of a group are counted on its ops. It occurs once in every step. */
+static guint64 events_of_group(const Run *run, const ProgramRepeats *repeats) {
+  guint64 n_events = 0;
+  for (int rank = 0; rank < repeats->program->n_ranks; rank++) {
+    const Op *ops = repeats->program->ranks[rank].ops;
+    for (int step = 0; step < repeats->program->n_steps; step++) {
+      const RepeatedOps *group = program_repeats_of(repeats, rank, step);
+      for (gint32 i = group->first; i < group->first + group->n_ops; i++)
+        n_events += ends_by_itself(run, &ops[i]);
+    }
+  }
+  return n_events;
+}
+
+gboolean engine_add_omitted(const Simulation *simulation, Trace *trace, const Omitted *omitted, EngineStats *stats) {
+  g_assert(simulation->folded);
+  Run run = {.simulation = simulation, .timing = simulation->timing, .trace = trace};
+  const gboolean is_possible = simulation->contended && contention_is_possible(trace);
+  if (is_possible && contention_is_too_long(trace, 1, omitted))
+    return FALSE;
+  classify_transfers(&run, is_possible);
+  stats->n_events += (guint64)omitted->n_groups * events_of_group(&run, omitted->repeats);
+  run_clear(&run);
+  return TRUE;
+}
+
+/* --- the run --- */
+
+/* Compares the records that are final with what the calls of the clock so far have cost, in events. Where many
+ * transfers conflict, the clock is called so often that it had better run to the end. The constants here and below
+ * are the best of those tried on sweeps of GPT-3 175B (2026-11); none changes a result. */
+static gboolean is_called_too_often(const Clock *clock, const Follow *follow, const Trace *trace, guint64 n_calls) {
+  enum { EVENTS_PER_CALL_AND_RANK = 4, SMALL_PART = 16 };
+  const guint64 n_spent = clock_n_events(clock) + n_calls * EVENTS_PER_CALL_AND_RANK * (guint64)trace->n_ranks;
+  return n_spent > (guint64)follow_n_past(follow) + trace->first[trace->n_ranks] / SMALL_PART;
+}
+
+/* Where transfers conflict, the clock takes over until they no longer do. One call costs about as much as
+ * MOST_PATIENCE / 16 of its events; a record made without the clock costs 1 / RECORDS_PER_EVENT of an event. The
+ * clock runs on for as long as the records made in vain have cost, and for longer and longer while it is called again
+ * soon, that is within SOON records of a rank. */
+static void take_turns(Run *run) {
+  enum { LEAST_PATIENCE = 32, MOST_PATIENCE = 1024, RECORDS_PER_EVENT = 16, SOON = 17 };
+  const Trace *trace = run->trace;
+  guint64 patience = LEAST_PATIENCE; /* events */
+  g_autoptr(Follow) follow = follow_new(run);
+  g_autoptr(Clock) clock = NULL;
+  gboolean has_ended = FALSE;
+  for (guint64 n_calls = 0; !has_ended; n_calls++) {
+    gint32 n_made;
+    const gint64 past_ns = clock != NULL ? clock_past_ns(clock) : 0, rest_ns = clock != NULL ? clock_rest_ns(clock) : -1;
+    const gint64 conflict_ns = follow_to_conflict(follow, past_ns, rest_ns, &n_made);
+    if (conflict_ns == G_MAXINT64)
+      break;
+    if (clock == NULL)
+      clock = clock_new(run);
+    patience = n_made < SOON * trace->n_ranks ? MIN(4 * patience, MOST_PATIENCE) : LEAST_PATIENCE;
+    const guint64 n_least = patience + (guint64)n_made / RECORDS_PER_EVENT;
+    has_ended = clock_run_from(clock, conflict_ns, follow_n_past(follow), follow_n_made(follow),
+                               is_called_too_often(clock, follow, trace, n_calls) ? 0 : n_least);
   }
 }
 
@@ -149,56 +184,20 @@ Trace *engine_run(const Simulation *simulation, EngineStats *stats) {
   g_assert(simulation->speed == NULL || !simulation->folded);
   Trace *trace = trace_new(simulation->program, simulation->layout, simulation->folded);
   trace->timing = simulation->timing;
-  Engine engine;
-  engine_init(&engine, simulation, trace);
-  run_all(&engine);
-  engine_assert_all_ended(&engine);
-  if (engine.runs_ahead)
-    record_issues(&engine);
-  if (stats != NULL)
-    *stats = (EngineStats){.n_events = engine.n_events, .n_ahead = engine.n_ahead, .n_ranks = trace->n_ranks};
-  engine_clear(&engine);
-  return trace;
-}
-
-/* --- events of what is left out --- */
-
-static gboolean is_on_links(const Timing *timing, gint32 transfer) {
-  for (int way = 0; timing->loads != NULL && way < TIMING_MAX_WAYS; way++)
-    if (timing->loads[transfer].share[way] > 0)
-      return TRUE;
-  return FALSE;
-}
-
-static gboolean ends_with_its_send(const Simulation *simulation, gboolean is_contended, const Op *op) {
-  if (op->kind != OP_RECV)
-    return FALSE;
-  const Transfer *transfer = &g_array_index(simulation->program->transfers, Transfer, op->work);
-  const gboolean is_eager = transfer->bytes <= (double)simulation->eager_bytes;
-  return !is_eager && !(is_contended && is_on_links(simulation->timing, op->work));
-}
-
-/* The events of a group are counted on its ops: each op ends by one event, except a receive that ends with its send.
- * The group occurs once in every step. */
-static guint64 events_of_group(const Simulation *simulation, gboolean is_contended, const ProgramRepeats *repeats) {
-  guint64 n_events = 0;
-  for (int rank = 0; rank < repeats->program->n_ranks; rank++) {
-    const Op *ops = repeats->program->ranks[rank].ops;
-    for (int step = 0; step < repeats->program->n_steps; step++) {
-      const RepeatedOps *group = program_repeats_of(repeats, rank, step);
-      for (gint32 i = group->first; i < group->first + group->n_ops; i++)
-        n_events += !ends_with_its_send(simulation, is_contended, &ops[i]);
-    }
+  g_autoptr(Tape) made = simulation->tape == NULL ? tape_new(simulation->program) : NULL;
+  const Tape *tape = simulation->tape != NULL ? simulation->tape : made;
+  if (tape == NULL)
+    g_error("engine: the program gets stuck, though it was verified");
+  Run run;
+  run_init(&run, simulation, tape, trace);
+  if (follow_can(&run)) {
+    take_turns(&run);
+  } else {
+    g_autoptr(Clock) clock = clock_new(&run);
+    clock_run_all(clock);
   }
-  return n_events;
-}
-
-gboolean engine_add_omitted(const Simulation *simulation, const Trace *trace, const Omitted *omitted,
-                            EngineStats *stats) {
-  g_assert(simulation->folded);
-  const gboolean is_contended = simulation->contended && contention_is_possible(trace);
-  if (is_contended && contention_is_too_long(trace, 1, omitted))
-    return FALSE;
-  stats->n_events += (guint64)omitted->n_groups * events_of_group(simulation, is_contended, omitted->repeats);
-  return TRUE;
+  if (stats != NULL)
+    *stats = (EngineStats){.n_events = count_events(&run), .n_ranks = trace->n_ranks};
+  run_clear(&run);
+  return trace;
 }

@@ -1,16 +1,19 @@
-/* The virtual clock: runs a Program with a Timing, by discrete events in (time, sequence) order.
+/* Virtual time: runs a Program with a Timing. A folded run is one pass over the Program's tape (follow.h), but for the
+ * time in which transfers slow each other; then, and in other runs, a clock takes discrete events in (time, sequence)
+ * order (clock.h). No record depends on which of the two made it.
  *
  * Folded: one rank per op list. The members of a group without pp run in step, so a collective starts when its one
  * recorded member arrives. Unfolded: every rank of the layout, with every member of a group simulated. On symmetric
- * clusters both give the same record to the nanosecond. Unfolded, each rank is followed as far ahead of the others as
- * its inputs are known; this does not change the record. The event loop stops allocating once its arrays
- * have room for everything under way. Same input, same record. */
+ * clusters both give the same record to the nanosecond. The event loop stops allocating once its arrays have room for
+ * everything under way. Same input, same record. */
 #pragma once
 #include "omitted.h"
+#include "tape.h"
 #include "trace.h"
 
 typedef struct {
   const Program *program;
+  const Tape *tape; /* of the program; NULL: made for this run */
   const Timing *timing;
   const Layout *layout; /* may be NULL when folded */
   gboolean folded;
@@ -24,15 +27,13 @@ typedef struct {
 } Simulation;
 
 typedef struct {
-  guint64 n_events;
-  guint64 n_ahead; /* of these: ends of collectives that were run ahead of the flows (run_ahead.c, run_alone.c) */
+  guint64 n_events; /* ends of ops: of those that end together, as members of a collective do, one */
   int n_ranks;
 } EngineStats;
 
 /* Adds to `stats` (that of the run) the events that the groups omitted from a folded run would cause. FALSE: with
  * them the run would be too long for transfers to slow each other. */
-gboolean engine_add_omitted(const Simulation *simulation, const Trace *trace, const Omitted *omitted,
-                            EngineStats *stats);
+gboolean engine_add_omitted(const Simulation *simulation, Trace *trace, const Omitted *omitted, EngineStats *stats);
 
 /* Run to the end. The program must have been verified: a stuck run is a broken invariant. */
 Trace *engine_run(const Simulation *simulation, EngineStats *stats);

@@ -1,6 +1,6 @@
 /* What makes ranks differ: a rank's speed factor and the seeded jitter of each of its compute ops. */
 #pragma once
-#include "task.h"
+#include <glib.h>
 
 /* A sample of a normal distribution with mean 0 and standard deviation 1, cut at ±3. A pure function of its
  * arguments, in integer arithmetic: the same on every machine and in whatever order ops run. */

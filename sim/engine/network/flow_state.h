@@ -1,4 +1,4 @@
-/* The state of flows and links, private to flow_slots.c, max_min.c, flows.c, flow_ahead.c and flow_apart.c. */
+/* The state of flows and links, private to flow_slots.c, max_min.c and flows.c. */
 #pragma once
 #include "event_queue.h"
 #include "flows.h"

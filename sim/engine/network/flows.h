@@ -64,50 +64,6 @@ gint32 flows_advance(Flows *flows, gint64 to_ticks);
 /* The flows that ended then, ordered by (end, sequence); valid until the next flows_advance(). */
 const FlowEnd *flows_ended(const Flows *flows);
 
-/* A remembered meeting of two flows that share links with each other and with no third one: the rate of each. The
- * caller keeps the last FLOWS_N_MET of a route and zeroes them to begin with. */
-typedef struct {
-  gboolean is_known; /* FALSE: an empty entry */
-  guint64 other;     /* tag of the other flow */
-  double rate_Bps, other_rate_Bps;
-  gint32 other_bound;
-} FlowsMet;
-enum { FLOWS_N_MET = 2 };
-
-/* Runs a flow with a latency from its start at `at_ticks`, now or later, to its end in one call, without advancing
- * time. The result is that of flows_start_later() and flows_advance(), provided that no other flow begins to move
- * bytes, or ends, on links first … end − 1 before until_ticks. At most one other flow may be under way on these
- * links, and it must have no links elsewhere. `met` holds the meetings of this route; they stay valid as long as
- * flows of one tag have the same links, counts and cap. Returns the end; −1, with nothing changed, if the flow does
- * not end before until_ticks or the case is not that simple. */
-gint64 flows_run_ahead(Flows *flows, gint64 at_ticks, const FlowRequest *request, gint32 first, gint32 end,
-                       gint64 until_ticks, FlowsMet met[FLOWS_N_MET]);
-/* The end of the flow of this tag if nothing joins its links. −1: no such flow is on links first … end − 1, it has
- * links outside them, or it shares one. */
-gint64 flows_end_alone(const Flows *flows, gint32 first, gint32 end, guint64 tag);
-
-/* A flow taken out of the network, which its caller carries on by itself. */
-typedef struct {
-  gint64 at_ticks; /* when it begins to move (`moves` FALSE), or ends */
-  gboolean moves;
-  gint32 bound; /* the link that sets its rate; −1: the cap */
-  double rate_Bps;
-  double remaining_bytes; /* at settled_ticks, which may lie ahead of the present */
-  gint64 settled_ticks;
-} FlowApart;
-
-/* No flow moves on links first … end − 1. */
-gboolean flows_are_free(const Flows *flows, gint32 first, gint32 end);
-/* Takes out the flow of this tag. It must either move already, on these links alone and with nobody else on them, or
- * still be in its latency while they are free. FALSE: it does not qualify, and nothing has changed. */
-gboolean flows_take_out(Flows *flows, gint32 first, gint32 end, guint64 tag, FlowApart *apart);
-/* Puts back a flow that was taken out. It is alone on its links or still in its latency, and no other flow may begin
- * or end on them before settled_ticks. Not for flows_new_with_loads(). */
-void flows_put_back(Flows *flows, const FlowRequest *request, const FlowApart *apart);
-/* The rates that two flows get beside each other if nobody else is on their links, and the link that binds each.
- * FALSE: they share no link, and each gets the rate it has alone. */
-gboolean flows_rates_of_two(Flows *flows, const FlowRequest requests[2], double rates_Bps[2], gint32 bounds[2]);
-
 gint64 flows_now(const Flows *flows); /* the present, in ticks */
 gint32 flows_n_active(const Flows *flows);
 /* rates_Bps[tag] = the rate of one (not times its weight), 0 while in its latency, of all flows under way whose tags
