@@ -1,5 +1,7 @@
 #include "program.h"
 
+#include <string.h>
+
 static const StreamInfo streams[N_STREAMS] = {
     [STREAM_COMPUTE] = {"compute", FALSE, N_AXES},
     [STREAM_TP] = {"tp", TRUE, AXIS_TP},
@@ -61,13 +63,19 @@ void op_add_after(Op *op, gint32 index) {
   g_assert_not_reached(); /* an op that waits for more than OP_MAX_AFTER streams */
 }
 
-Program *program_new(int n_ranks, int n_stages, int n_micro_batches) {
+static Program *program_empty(int n_ranks) {
   Program *program = g_new0(Program, 1);
   program->n_ranks = n_ranks;
+  program->n_references = 1;
+  program->ranks = g_new0(OpList, n_ranks);
+  return program;
+}
+
+Program *program_new(int n_ranks, int n_stages, int n_micro_batches) {
+  Program *program = program_empty(n_ranks);
   program->n_stages = n_stages;
   program->n_micro_batches = n_micro_batches;
   program->n_steps = program->n_pipes = 1;
-  program->ranks = g_new0(OpList, n_ranks);
   program->works = g_array_new(FALSE, FALSE, sizeof(Work));
   program->transfers = g_array_new(FALSE, FALSE, sizeof(Transfer));
   program->groups = g_array_new(FALSE, FALSE, sizeof(Group));
@@ -77,16 +85,43 @@ Program *program_new(int n_ranks, int n_stages, int n_micro_batches) {
   return program;
 }
 
-void program_free(Program *program) {
-  if (!program)
-    return;
+Program *program_copy(Program *pattern) {
+  Program *copy = program_empty(pattern->n_ranks);
+  OpList *lists = copy->ranks;
+  *copy = *pattern;
+  copy->ranks = memcpy(lists, pattern->ranks, sizeof *lists * (gsize)pattern->n_ranks);
+  copy->works = g_array_copy(pattern->works);
+  copy->transfers = g_array_copy(pattern->transfers);
+  copy->effects = g_array_copy(pattern->effects);
+  copy->index = NULL;
+  copy->n_references = 1;
+  copy->pattern = pattern;
+  g_atomic_int_inc(&pattern->n_references);
+  return copy;
+}
+
+static void free_lists(Program *program) {
   for (int rank = 0; rank < program->n_ranks; rank++)
     g_free(program->ranks[rank].ops);
   program_index_free(program->index);
+  g_array_unref(program->groups);
+  if (program->terms != NULL)
+    g_array_unref(program->terms);
+  for (int table = 0; table < N_PROGRAM_TABLES; table++)
+    if (program->aliases[table] != NULL)
+      g_array_unref(program->aliases[table]);
+}
+
+void program_free(Program *program) {
+  if (program == NULL || !g_atomic_int_dec_and_test(&program->n_references))
+    return;
+  if (program->pattern != NULL)
+    program_free(program->pattern);
+  else
+    free_lists(program);
   g_free(program->ranks);
   g_array_unref(program->works);
   g_array_unref(program->transfers);
-  g_array_unref(program->groups);
   g_array_unref(program->effects);
   g_free(program);
 }

@@ -89,11 +89,26 @@ typedef struct {
   gint32 first_item,
       last_item; /* expanded: first and last compute item of the run, inclusive, in the piece's list; −1 otherwise */
   gint32 stage;  /* −1 if the same for every stage; optimizer and bare orders: the stage */
+  gint32 owner;   /* lowered, PHASE_OPTIMIZER: the pipeline rank whose parameters are updated */
   double parameters; /* PHASE_OPTIMIZER: parameters updated */
   double passed; /* PHASE_OPTIMIZER: gradients read or written during the step before their reduction, counted once per
                     pass */
   double flops;  /* per GPU */
 } Work;
+
+/* What the bytes of a lowered transfer follow from, so that they can be worked out again for other sizes of one
+ * structure (binding.h). */
+typedef enum {
+  SIZE_GIVEN,          /* nothing else */
+  SIZE_BOUNDARY,       /* an activation between stages */
+  SIZE_WEIGHTS,        /* the parameters it moves; of stage `of`, if not −1, divided by their owners */
+  SIZE_GRADIENTS,      /* their gradients */
+  SIZE_GRADIENT_SHARD, /* a shard of these */
+  SIZE_TIED,           /* the gradient of the matrix that first and last stage share */
+  SIZE_COPIES,         /* gradients of stage `of`, whose other copy is on another rank */
+  SIZE_WHOLE,          /* gradients of pipeline rank `of` that tp sums */
+  SIZE_ITEM,           /* of the item, in phase `of` */
+} TransferSize;
 
 /* Distinct transfers: a send between two pipeline ranks, or a collective of a group. */
 typedef struct {
@@ -110,6 +125,8 @@ typedef struct {
   gint32 n_calls; /* number of collectives that carry it, one after another, assumed equal; 0: one */
   /* tp, cp or ep collective of an expanded program: its item in the piece's list */
   guint8 is_item;
+  guint8 size; /* TransferSize */
+  gint32 of;
   gint32 piece, item;
 } Transfer;
 
@@ -140,12 +157,31 @@ typedef struct {
   guint8 route;  /* CopyRoute: the group is one rank and its node's memory; 0: a group of ranks */
 } Group;
 
+/* One of the numbers that an effect is the sum of; effect_chains.h has the kinds. Each follows `before` in its chain;
+ * term 0 begins all chains. */
+typedef struct {
+  guint8 kind, action;
+  gint32 of;
+  gint32 before;
+} EffectTerm;
+
+/* What a lowered effect is made of: a chain of terms, or what one op of a cut op has of it. */
+typedef enum { EFFECT_WHOLE, EFFECT_HELD, EFFECT_DROPPED, EFFECT_SHARE } EffectPart;
+typedef struct {
+  gint32 chain;            /* last term; 0: given as it is */
+  guint8 part;             /* EffectPart */
+  guint8 roles;            /* EFFECT_SHARE: ShareRole (expand_entries.h) */
+  guint8 phase, piece;     /* EFFECT_SHARE: of the cut op; whose share */
+  gint32 saving[N_PIECES]; /* EFFECT_SHARE: pieces of the cut op that save */
+} EffectSource;
+
 typedef struct {
   double hold[N_MEMORY], drop[N_MEMORY]; /* bytes */
+  EffectSource source;
 } Effect;
 
 typedef struct {
-  Op *ops; /* owned, or borrowed from Program.shared */
+  Op *ops; /* owned, or borrowed from the pattern */
   int n_ops;
   double resident[N_MEMORY]; /* bytes held for the whole run */
 } OpList;
@@ -159,8 +195,10 @@ typedef enum {
 } Expansion;
 
 typedef struct ProgramIndex ProgramIndex;
+typedef enum { TABLE_WORKS, TABLE_TRANSFERS, TABLE_GROUPS, TABLE_EFFECTS, N_PROGRAM_TABLES } ProgramTable;
 
-typedef struct {
+typedef struct Program Program;
+struct Program {
   int n_ranks; /* pipeline ranks, one op list each */
   int n_stages, n_micro_batches, n_steps;
   int n_pipes;         /* as Placement.n_pipes; 1 in a new program */
@@ -169,12 +207,18 @@ typedef struct {
   GArray *transfers;   /* of Transfer */
   GArray *groups;      /* of Group */
   GArray *effects;     /* of Effect; [0] is the empty effect */
+  GArray *terms;       /* of EffectTerm; [0] begins all chains. Of works and transfers of this program, or of the one
+                          that it was expanded from, which then has the terms */
   guint8 expansion;    /* Expansion */
   ProgramIndex *index; /* private: finds equal entries of the tables; owned */
   /* A head's backward adds to the gradient of its rank's embedding table, a matrix distinct from the head's own
    * (workload_heads_read_embedding()). */
   gboolean heads_add_to_table;
-} Program;
+  GArray *aliases[N_PROGRAM_TABLES]; /* of entries with other sources but, so far, the same numbers: a gint32, the
+                                        number of the entry that stands for it, and the entry */
+  Program *pattern; /* of a copy (program_copy()): the owner of op lists, groups and terms; a reference */
+  gint n_references;
+};
 
 /* Whether Op.work can index works. */
 static inline gboolean op_computes(const Op *op) {
@@ -213,8 +257,14 @@ ProgramIndex *program_index_new(void);
 void program_index_free(ProgramIndex *index);
 
 Program *program_new(int n_ranks, int n_stages, int n_micro_batches);
+/* Lets go of a reference. */
 void program_free(Program *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)
+
+enum { PROGRAM_ALIAS_ENTRY = 8 }; /* offset of the entry in an alias */
+
+/* Another Program of the same ops, with tables of its own, whose numbers may be changed. Nothing can be added to it. */
+Program *program_copy(Program *pattern);
 
 /* Index of an equal entry, added if there is none. Unused fields are normalized first: the collective of a send, the
  * endpoints of a collective, the pipeline ranks of a group that does not span pp. */

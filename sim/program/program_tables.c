@@ -5,10 +5,11 @@
 
 #include <string.h>
 
-/* Defines equality for one table's entries. */
+/* Defines equality for one table's entries, and whether the numbers of equal ones have one source. */
 typedef struct {
   guint (*hash)(gconstpointer entry);
   gboolean (*equal)(gconstpointer a, gconstpointer b);
+  gboolean (*is_alike)(gconstpointer a, gconstpointer b);
 } EntryType;
 
 typedef struct {
@@ -18,10 +19,9 @@ typedef struct {
   guint latest;  /* index + 1 of the entry found last; 0 = none yet */
 } TableIndex;
 
-enum { TABLE_WORKS, TABLE_TRANSFERS, TABLE_GROUPS, TABLE_EFFECTS, N_TABLES };
 
 struct ProgramIndex {
-  TableIndex tables[N_TABLES];
+  TableIndex tables[N_PROGRAM_TABLES];
 };
 
 static guint hash_mix(guint hash, guint64 value) {
@@ -103,11 +103,31 @@ static gboolean effect_equal(gconstpointer a, gconstpointer b) {
   return TRUE;
 }
 
-static const EntryType entry_types[N_TABLES] = {
-    [TABLE_WORKS] = {work_hash, work_equal},
-    [TABLE_TRANSFERS] = {transfer_hash, transfer_equal},
-    [TABLE_GROUPS] = {group_hash, group_equal},
-    [TABLE_EFFECTS] = {effect_hash, effect_equal},
+static gboolean work_alike(gconstpointer a, gconstpointer b) {
+  return ((const Work *)a)->owner == ((const Work *)b)->owner;
+}
+
+static gboolean transfer_alike(gconstpointer a, gconstpointer b) {
+  const Transfer *x = a, *y = b;
+  return x->size == y->size && x->of == y->of;
+}
+
+static gboolean group_alike(gconstpointer a, gconstpointer b) {
+  return TRUE;
+}
+
+static gboolean effect_alike(gconstpointer a, gconstpointer b) {
+  const EffectSource *x = &((const Effect *)a)->source, *y = &((const Effect *)b)->source;
+  if (x->chain != y->chain || x->part != y->part || x->roles != y->roles || x->phase != y->phase || x->piece != y->piece)
+    return FALSE;
+  return memcmp(x->saving, y->saving, sizeof x->saving) == 0;
+}
+
+static const EntryType entry_types[N_PROGRAM_TABLES] = {
+    [TABLE_WORKS] = {work_hash, work_equal, work_alike},
+    [TABLE_TRANSFERS] = {transfer_hash, transfer_equal, transfer_alike},
+    [TABLE_GROUPS] = {group_hash, group_equal, group_alike},
+    [TABLE_EFFECTS] = {effect_hash, effect_equal, effect_alike},
 };
 
 static gconstpointer entry_at(const GArray *array, guint i) {
@@ -141,11 +161,36 @@ static void index_catch_up(TableIndex *index, const GArray *array, const EntryTy
   }
 }
 
-static gint32 table_entry(Program *program, int table, GArray *array, gconstpointer entry) {
+/* The entry at `number` stands for this one, unless it is the same or known to. */
+static void add_alias(Program *program, ProgramTable table, const GArray *array, gint32 number, gconstpointer entry) {
+  const guint size = g_array_get_element_size((GArray *)array);
+  GArray **aliases = &program->aliases[table];
+  if (*aliases == NULL)
+    *aliases = g_array_new(FALSE, FALSE, PROGRAM_ALIAS_ENTRY + size);
+  for (guint i = 0; i < (*aliases)->len; i++) {
+    const char *known = entry_at(*aliases, i);
+    if (*(const gint32 *)(const void *)known == number &&
+        entry_types[table].is_alike(known + PROGRAM_ALIAS_ENTRY, entry))
+      return;
+  }
+  g_array_set_size(*aliases, (*aliases)->len + 1);
+  char *alias = (*aliases)->data + (gsize)((*aliases)->len - 1) * (PROGRAM_ALIAS_ENTRY + size);
+  *(gint32 *)(void *)alias = number;
+  memcpy(alias + PROGRAM_ALIAS_ENTRY, entry, size);
+}
+
+static gint32 found_entry(Program *program, ProgramTable table, const GArray *array, gint32 number,
+                          gconstpointer entry) {
+  if (!entry_types[table].is_alike(entry_at(array, (guint)number), entry))
+    add_alias(program, table, array, number, entry);
+  return number;
+}
+
+static gint32 table_entry(Program *program, ProgramTable table, GArray *array, gconstpointer entry) {
   TableIndex *index = &program->index->tables[table];
   const EntryType *type = &entry_types[table];
   if (index->latest > 0 && type->equal(entry_at(array, index->latest - 1), entry)) /* usually a repeated lookup */
-    return (gint32)index->latest - 1;
+    return found_entry(program, table, array, (gint32)index->latest - 1, entry);
   index_catch_up(index, array, type);
   gint32 *slot = find_slot(index, array, type, entry);
   if (*slot == 0) {
@@ -154,7 +199,7 @@ static gint32 table_entry(Program *program, int table, GArray *array, gconstpoin
     index->n_known++;
   }
   index->latest = (guint)*slot;
-  return *slot - 1;
+  return found_entry(program, table, array, *slot - 1, entry);
 }
 
 gint32 program_work(Program *program, const Work *work) {
@@ -186,7 +231,7 @@ ProgramIndex *program_index_new(void) {
 }
 
 void program_index_free(ProgramIndex *index) {
-  for (int table = 0; table < N_TABLES; table++)
+  for (int table = 0; table < N_PROGRAM_TABLES; table++)
     g_free(index->tables[table].slots);
   g_free(index);
 }

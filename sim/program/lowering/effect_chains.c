@@ -12,15 +12,8 @@
 
 #include <math.h>
 
+/* The link of a term with the same index in Program.terms. */
 typedef struct {
-  TermKind kind;
-  ActionKind action;
-  gint32 of;
-} Term;
-
-typedef struct {
-  Term term;
-  gint32 before; /* previous link */
   gint32 number; /* of the sum among the Program's effects; −1: not looked up yet */
   Effect sum;    /* of the chain that ends here */
 } Link;
@@ -28,6 +21,7 @@ typedef struct {
 struct EffectChains {
   Program *program;
   const Workload *workload;
+  GArray *terms; /* of EffectTerm: the program's */
   GArray *links; /* of Link; [0] ends the chain without terms */
   gint32 *slots; /* link; 0 = free */
   guint n_slots; /* a power of two */
@@ -106,8 +100,8 @@ double effect_table_gradient_bytes(const Workload *workload, gboolean of_stage) 
 }
 
 /* Adds what `term` holds and drops. Each is a whole number of bytes. */
-static void add_term(Effect *effect, const Term *term, const Program *program, const Workload *workload) {
-  const TermKind kind = term->kind;
+static void add_term(Effect *effect, const EffectTerm *term, const Program *program, const Workload *workload) {
+  const TermKind kind = (TermKind)term->kind;
   const gint32 of = term->of;
   double *hold = &effect->hold[MEMORY_BUFFERS], *drop = &effect->drop[MEMORY_BUFFERS];
   if (kind == TERM_HOLD_BUFFER || kind == TERM_DROP_BUFFER) {
@@ -140,18 +134,33 @@ static void add_term(Effect *effect, const Term *term, const Program *program, c
   const Part part = of_stage ? part_of_stage(workload, of) : part_of_work(&g_array_index(program->works, Work, of), 0);
   if (kind == TERM_ACTIVATIONS) {
     const PieceMemory memory = part_memory(workload, &part);
-    add_activations(effect, term->action, &memory);
+    add_activations(effect, (ActionKind)term->action, &memory);
   } else {
     gboolean holds = kind == TERM_HOLD_GRADIENT || kind == TERM_HOLD_STAGE_GRADIENT;
     *(holds ? hold : drop) += effect_gradient_bytes(workload, &part, of_stage);
   }
 }
 
+Effect *effect_chains_sums(const Program *program, const Workload *workload) {
+  const guint n = program->terms->len;
+  Effect *sums = g_new0(Effect, n);
+  for (guint i = 1; i < n; i++) {
+    const EffectTerm *term = &g_array_index(program->terms, EffectTerm, i);
+    sums[i] = sums[term->before];
+    add_term(&sums[i], term, program, workload);
+  }
+  return sums;
+}
+
 /* --- chains --- */
 
 EffectChains *effect_chains_new(Program *program, const Workload *workload) {
   EffectChains *chains = g_new(EffectChains, 1);
-  *chains = (EffectChains){program, workload, g_array_new(FALSE, FALSE, sizeof(Link)), .n_slots = 256};
+  g_assert(program->terms == NULL);
+  program->terms = g_array_new(FALSE, TRUE, sizeof(EffectTerm));
+  g_array_set_size(program->terms, 1);
+  *chains =
+      (EffectChains){program, workload, program->terms, g_array_new(FALSE, FALSE, sizeof(Link)), .n_slots = 256};
   chains->slots = g_new0(gint32, chains->n_slots);
   const Link none = {.number = 0};
   g_array_append_val(chains->links, none);
@@ -170,17 +179,21 @@ static inline Link *link_at(const EffectChains *chains, gint32 link) {
   return &g_array_index(chains->links, Link, link);
 }
 
-/* The slot of the link for this term after `before`, or the free slot for it. */
-static inline gint32 *find_slot(const EffectChains *chains, gint32 before, const Term *term) {
+static inline const EffectTerm *term_at(const EffectChains *chains, gint32 link) {
+  return &g_array_index(chains->terms, EffectTerm, link);
+}
+
+/* The slot of the link for this term, or the free slot for it. */
+static inline gint32 *find_slot(const EffectChains *chains, const EffectTerm *term) {
   const guint64 spread = 0x9E3779B97F4A7C15u; /* 2⁶⁴ / golden ratio */
   const guint64 code = (guint64)term->kind << 40 | (guint64)term->action << 32 | (guint32)term->of;
-  const guint64 hash = code * spread ^ ((guint64)before + 1) * (spread << 1 | 1);
+  const guint64 hash = code * spread ^ ((guint64)term->before + 1) * (spread << 1 | 1);
   const guint mask = chains->n_slots - 1;
   for (guint at = (guint)(hash >> 40) & mask;; at = (at + 1) & mask) {
     gint32 *slot = &chains->slots[at];
-    const Link *link = link_at(chains, *slot);
-    if (*slot == 0 || (link->before == before && link->term.of == term->of && link->term.kind == term->kind &&
-                       link->term.action == term->action))
+    const EffectTerm *link = term_at(chains, *slot);
+    if (*slot == 0 || (link->before == term->before && link->of == term->of && link->kind == term->kind &&
+                       link->action == term->action))
       return slot;
   }
 }
@@ -191,30 +204,33 @@ static G_NO_INLINE void make_room(EffectChains *chains) {
   chains->n_slots *= 2;
   chains->slots = g_new0(gint32, chains->n_slots);
   for (gint32 i = 1; i < (gint32)chains->links->len; i++)
-    *find_slot(chains, link_at(chains, i)->before, &link_at(chains, i)->term) = i;
+    *find_slot(chains, term_at(chains, i)) = i;
 }
 
-static G_NO_INLINE gint32 add_link(EffectChains *chains, gint32 before, const Term *term) {
-  Link link = {*term, before, -1, link_at(chains, before)->sum};
+static G_NO_INLINE gint32 add_link(EffectChains *chains, const EffectTerm *term) {
+  Link link = {-1, link_at(chains, term->before)->sum};
   add_term(&link.sum, term, chains->program, chains->workload);
   g_array_append_val(chains->links, link);
+  g_array_append_vals(chains->terms, term, 1);
   const gint32 index = (gint32)chains->links->len - 1;
   if (2 * chains->links->len >= chains->n_slots)
     make_room(chains);
-  return *find_slot(chains, before, term) = index;
+  return *find_slot(chains, term) = index;
 }
 
 void effect_chains_add(EffectChains *chains, gint32 *chain, TermKind kind, ActionKind action, gint32 of) {
-  const Term term = {kind, action, of};
-  const gint32 known = *find_slot(chains, *chain, &term);
-  *chain = known != 0 ? known : add_link(chains, *chain, &term);
+  const EffectTerm term = {(guint8)kind, (guint8)action, of, *chain};
+  const gint32 known = *find_slot(chains, &term);
+  *chain = known != 0 ? known : add_link(chains, &term);
 }
 
 void effect_chains_number(EffectChains *chains, const OpList *list) {
   for (gint32 i = 0; i < list->n_ops; i++) {
     Link *last = link_at(chains, list->ops[i].effect);
-    if (last->number < 0)
+    if (last->number < 0) {
+      last->sum.source.chain = list->ops[i].effect;
       last->number = program_effect(chains->program, &last->sum);
+    }
     list->ops[i].effect = last->number;
   }
 }

@@ -28,8 +28,11 @@ typedef enum {
 double effect_gradient_bytes(const Workload *workload, const Part *part, gboolean of_stage);
 double effect_table_gradient_bytes(const Workload *workload, gboolean of_stage);
 
+/* [terms] the sum of each chain that ends there. Owned by the caller. */
+Effect *effect_chains_sums(const Program *program, const Workload *workload);
+
 typedef struct EffectChains EffectChains;
-/* Of the Program's works and transfers, all of which must be there. */
+/* Begins the Program's terms, of its works and transfers, all of which must be there. */
 EffectChains *effect_chains_new(Program *program, const Workload *workload);
 void effect_chains_free(EffectChains *chains);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(EffectChains, effect_chains_free)

@@ -122,9 +122,9 @@ Product product_of(const Program *program, const Order *order, gboolean forward,
   return (Product){forward, stage, target, micro_batch, stage_rank[stage], target >= 0 ? stage_rank[target] : -1};
 }
 
-void product_transfers_init(ProductTransfers *transfers, Program *program, double bytes) {
+void product_transfers_init(ProductTransfers *transfers, Program *program, const Workload *workload) {
   const gsize n = 4 * (gsize)program->n_stages;
-  *transfers = (ProductTransfers){program, bytes, g_new(Op, n)};
+  *transfers = (ProductTransfers){program, workload, g_new(Op, n)};
   for (gsize i = 0; i < n; i++)
     transfers->ops[i].work = -1;
 }
@@ -138,8 +138,8 @@ static gint32 transfer_of(const ProductTransfers *transfers, const Product *prod
                              .source = product->from,
                              .target = product->to,
                              .collective = COLLECTIVE_SEND_RECV,
-                             .bytes = transfers->bytes};
-  return program_transfer(transfers->program, &transfer);
+                             .size = transfers->workload != NULL ? SIZE_BOUNDARY : SIZE_GIVEN};
+  return sized_transfer(transfers->program, transfers->workload, &transfer);
 }
 
 /* For micro-batch 0. */
@@ -350,7 +350,8 @@ Op dp_collective(Program *program, const Workload *workload, const DpCollective 
                        .source = -1,
                        .target = -1,
                        .collective = done->collective,
-                       .bytes = done->bytes,
+                       .size = (guint8)done->size,
+                       .of = done->of,
                        .n_embedding = (guint8)moved->part.n_embedding,
                        .n_head = (guint8)moved->part.n_head,
                        .n_tables = moved_tables(workload, moved),
@@ -360,6 +361,6 @@ Op dp_collective(Program *program, const Workload *workload, const DpCollective 
                        .n_calls = moved_calls(workload, moved)};
   Op op = op_new(OP_COLLECTIVE, STREAM_DP, done->action, done->stage, -1);
   op.unit = moved->part.first_layer;
-  op.work = program_transfer(program, &transfer);
+  op.work = sized_transfer(program, workload, &transfer);
   return op;
 }

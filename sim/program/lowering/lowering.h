@@ -86,12 +86,23 @@ typedef struct {
   int stage;
   Collective collective;
   AxisSet axes; /* a subset of dp */
-  double bytes; /* full buffer */
+  TransferSize size;
+  int of; /* as Transfer.of */
 } DpCollective;
 enum { MOST_REDUCTIONS = 4 }; /* per gradient: over shards and over replicas, for experts and for the rest */
 /* Its op on the dp stream, for the stage's `moved`; for experts, over the ranks along these axes that hold the same
  * ones. */
 Op dp_collective(Program *program, const Workload *workload, const DpCollective *done, const Moved *moved);
+
+/* Transfer.bytes of a transfer that has its size; groups are the program's. */
+double transfer_bytes(const Workload *workload, const Program *program, const Transfer *transfer);
+/* program_transfer() of a transfer with these bytes. */
+gint32 sized_transfer(Program *program, const Workload *workload, const Transfer *transfer);
+
+/* Of an effect that has the numbers of the whole: those of its part. */
+void effect_take_part(const Workload *workload, Effect *effect);
+/* What each rank holds all the time. */
+void program_set_residents(Program *program, const Workload *workload);
 
 /* Sizes of what the optimizer pass moves and updates, by rank or stage. Bytes as in Transfer.bytes. */
 double tied_gradient_bytes(const Workload *workload);
@@ -111,12 +122,12 @@ Product product_of(const Program *program, const Order *order, gboolean forward,
 
 /* Send and receive ops of products. These differ only by micro-batch, so each Transfer is looked up once. */
 typedef struct {
-  Program *program; /* borrowed */
-  double bytes;     /* of each */
+  Program *program;         /* borrowed, as the next */
+  const Workload *workload; /* NULL: sends of no bytes */
   Op *ops; /* [stages][gradient, activation that the stage produces][receive, send] for micro-batch 0; Op.work −1: not
               yet made; owned */
 } ProductTransfers;
-void product_transfers_init(ProductTransfers *transfers, Program *program, double bytes);
+void product_transfers_init(ProductTransfers *transfers, Program *program, const Workload *workload);
 void product_transfers_clear(ProductTransfers *transfers);
 /* Sets *op to the send of a product, or its receive, with no dependencies yet. */
 void product_transfer(const ProductTransfers *transfers, gboolean sends, const Product *product, Op *op);
@@ -142,7 +153,7 @@ void lowering_await_sends(Op *op, const OpEditor *editor, const Method *method);
 
 /* Sends and receives of a runtime that waits for its transfers (Order.exchange; exchange.c); is_synchronous: its host
  * waits too. */
-void exchange_send_recv(Program *program, const Order *order, double boundary_bytes, gboolean is_synchronous);
+void exchange_send_recv(Program *program, const Order *order, const Workload *workload);
 
 void pass_place(Program *program, const Lowering *lowering);
 void pass_unshard(Program *program, const Lowering *lowering);

@@ -6,46 +6,6 @@
 #include "fail_op.h"
 #include "lowering.h"
 
-/* --- what is expected --- */
-
-static double moved_bytes(const Workload *workload, const Transfer *transfer, double bytes_per_parameter) {
-  const Part part = {transfer->n_embedding, transfer->n_layers, transfer->n_head, 0, transfer->n_dense};
-  gboolean is_without = transfer->n_tables < transfer->n_embedding + transfer->n_head;
-  double parameters = part_parameters(workload, &part) - (is_without ? (double)workload->shared_parameters : 0);
-  if (transfer->n_tables > transfer->n_embedding + transfer->n_head)
-    parameters += lowering_heads_table(workload);
-  const double experts = part_expert_parameters(workload, &part);
-  return (transfer->of_experts ? experts : parameters - experts) * bytes_per_parameter;
-}
-
-/* Transfer.bytes of a send, or of a collective that is checked. `of`: the stage of a COPY_GRAD, and of an UNSHARD
- * broadcast by its owners (else −1); the pipeline rank of a WHOLE_GRAD. */
-static double transfer_size(const Workload *workload, const Program *program, const Transfer *transfer,
-                            ActionKind action, int of) {
-  if (transfer->group < 0)
-    return workload->boundary_bytes;
-  switch (action) {
-  case ACTION_UNSHARD:
-    return moved_bytes(workload, transfer, workload->method->recipe.weights) /
-           (of < 0 ? 1 : lowering_owners(workload, of, transfer->of_experts));
-  case ACTION_REDUCE_GRAD: {
-    double bytes = moved_bytes(workload, transfer, workload->method->gradient_sum_bytes);
-    gboolean of_shard = g_array_index(program->groups, Group, transfer->group).axes == AXIS_BIT_DP_REPLICA;
-    int shards = transfer->of_experts ? lowering_expert_shards(workload) : lowering_shards(workload);
-    return of_shard ? bytes / shards : bytes;
-  }
-  case ACTION_TIED_GRAD:
-    return tied_gradient_bytes(workload);
-  case ACTION_COPY_GRAD:
-    return copied_gradient_bytes(workload, of);
-  case ACTION_WHOLE_GRAD:
-    return whole_gradient_bytes(workload, of);
-  default:
-    g_assert(action == ACTION_NORM);
-    return sizeof(float); /* one number */
-  }
-}
-
 /* --- what the Program has --- */
 
 typedef struct {
@@ -56,6 +16,14 @@ typedef struct {
 
 static const Transfer *transfer_of(const Check *check, const Op *op) {
   return &g_array_index(check->program->transfers, Transfer, op->work);
+}
+
+/* Of a transfer if it were a lowered one of this size. */
+static double expected_bytes(const Check *check, const Transfer *transfer, TransferSize size, int of) {
+  Transfer lowered = *transfer;
+  lowered.size = (guint8)size;
+  lowered.of = of;
+  return transfer_bytes(check->workload, check->program, &lowered);
 }
 
 static gboolean is_near(double bytes, double expected) {
@@ -112,8 +80,7 @@ static gboolean check_gather(const Check *check, gint32 i, GError **error) {
   const Collective kind = is_copy ? COLLECTIVE_SEND_RECV : is_broadcast ? COLLECTIVE_BROADCAST : COLLECTIVE_ALL_GATHER;
   if (transfer->collective != kind)
     return fail_kind(check, i, collective_name(kind), error);
-  const double bytes = transfer_size(check->workload, check->program, transfer, ACTION_UNSHARD,
-                                     is_broadcast && !is_copy ? op->stage : -1);
+  const double bytes = expected_bytes(check, transfer, SIZE_WEIGHTS, is_broadcast && !is_copy ? op->stage : -1);
   return check_size(check, i, is_copy ? round(bytes) : bytes, error) && check_fetch(check, i, error);
 }
 
@@ -125,6 +92,23 @@ static Collective kind_of_sum(const Check *check, const Op *op, const Transfer *
   return op->action == ACTION_REDUCE_GRAD && is_shard ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
 }
 
+static double expected_sum(const Check *check, const Op *op, const Transfer *transfer) {
+  const AxisSet axes = g_array_index(check->program->groups, Group, transfer->group).axes;
+  switch ((ActionKind)op->action) {
+  case ACTION_REDUCE_GRAD:
+    return expected_bytes(check, transfer, axes == AXIS_BIT_DP_REPLICA ? SIZE_GRADIENT_SHARD : SIZE_GRADIENTS, -1);
+  case ACTION_TIED_GRAD:
+    return expected_bytes(check, transfer, SIZE_TIED, -1);
+  case ACTION_COPY_GRAD:
+    return expected_bytes(check, transfer, SIZE_COPIES, op->stage);
+  case ACTION_WHOLE_GRAD:
+    return expected_bytes(check, transfer, SIZE_WHOLE, check->rank);
+  default:
+    g_assert(op->action == ACTION_NORM);
+    return sizeof(float); /* one number */
+  }
+}
+
 /* A reduction of gradients, or of their norm. */
 static gboolean check_sum(const Check *check, gint32 i, GError **error) {
   const Op *op = &check->program->ranks[check->rank].ops[i];
@@ -132,9 +116,7 @@ static gboolean check_sum(const Check *check, gint32 i, GError **error) {
   const Collective kind = kind_of_sum(check, op, transfer);
   if (transfer->collective != kind)
     return fail_kind(check, i, collective_name(kind), error);
-  const int of = op->action == ACTION_WHOLE_GRAD ? check->rank : op->stage;
-  return check_size(check, i, transfer_size(check->workload, check->program, transfer, (ActionKind)op->action, of),
-                    error);
+  return check_size(check, i, expected_sum(check, op, transfer), error);
 }
 
 static gboolean check_op(const Check *check, gint32 i, GError **error) {

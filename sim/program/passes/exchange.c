@@ -202,16 +202,16 @@ static void rewrite_rank(Exchanges *run, int rank) {
   op_editor_finish(&own->editor);
 }
 
-void exchange_send_recv(Program *program, const Order *order, double boundary_bytes, gboolean is_synchronous) {
+void exchange_send_recv(Program *program, const Order *order, const Workload *workload) {
   const int n_ranks = program->n_ranks;
   const gsize n_entries = (gsize)program->n_stages * program->n_micro_batches * 2;
   Exchanges run = {program,
                    order,
-                   .is_synchronous = is_synchronous,
+                   .is_synchronous = workload->method->time.sends == SENDS_SYNCHRONOUS,
                    .places = g_new0(Place, n_entries),
                    .received = g_new(gint32, n_entries),
                    .ranks = g_new0(RankExchange, n_ranks)};
-  product_transfers_init(&run.transfers, program, boundary_bytes);
+  product_transfers_init(&run.transfers, program, workload);
   for (gsize i = 0; i < n_entries; i++)
     run.received[i] = -1;
   for (int rank = 0; rank < n_ranks; rank++) {

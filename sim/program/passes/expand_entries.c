@@ -109,11 +109,12 @@ static gint32 item_transfer(const ExpandEntries *entries, Phase phase, Piece pie
                              .source = -1,
                              .target = -1,
                              .collective = item->collective,
-                             .bytes = item->bytes,
                              .is_item = TRUE,
+                             .size = SIZE_ITEM,
+                             .of = (gint32)phase,
                              .piece = piece,
                              .item = i};
-  return program_transfer(entries->target, &transfer);
+  return sized_transfer(entries->target, entries->workload, &transfer);
 }
 
 static gint32 kept_transfer(const ExpandEntries *entries, gint32 old) {
@@ -124,38 +125,44 @@ static gint32 kept_transfer(const ExpandEntries *entries, gint32 old) {
   return program_transfer(entries->target, &transfer);
 }
 
-static gint32 moved_effect(const ExpandEntries *entries, EntryKind kind, gint32 of) {
+static gint32 part_effect(const ExpandEntries *entries, gint32 of, const EffectSource *part) {
   Effect effect = g_array_index(entries->source->effects, Effect, of);
-  for (int i = 0; i < N_MEMORY && kind != ENTRY_EFFECT; i++)
-    *(kind == ENTRY_HELD ? &effect.drop[i] : &effect.hold[i]) = 0;
+  const gint32 chain = effect.source.chain;
+  effect.source = *part;
+  effect.source.chain = chain;
+  effect_take_part(entries->workload, &effect);
   return program_effect(entries->target, &effect);
 }
 
-/* Activations of the op that are saved by pieces with kernels or collectives. */
-static double saved_by_pieces(const ExpandEntries *entries, const Work *work) {
+static gint32 moved_effect(const ExpandEntries *entries, EntryKind kind, gint32 of) {
+  const EffectSource part = {
+      .part = kind == ENTRY_HELD ? EFFECT_HELD : kind == ENTRY_DROPPED ? EFFECT_DROPPED : EFFECT_WHOLE};
+  return part_effect(entries, of, &part);
+}
+
+/* Pieces of the work with kernels or collectives. */
+static void saving_pieces(const ExpandEntries *entries, const Work *work, gint32 saving[N_PIECES]) {
   int counts[N_PIECES];
-  double saved = 0;
   work_pieces(work, counts);
   for (int piece = 0; piece < N_PIECES; piece++)
-    if (entries->segments.of[piece][work->phase].n_segments > 0)
-      saved += counts[piece] * entries->workload->memory[piece].saved_bytes;
+    saving[piece] = entries->segments.of[piece][work->phase].n_segments > 0 ? counts[piece] : 0;
+}
+
+/* Activations of the op that they save. */
+static double saved_by_pieces(const ExpandEntries *entries, const Work *work) {
+  gint32 saving[N_PIECES];
+  double saved = 0;
+  saving_pieces(entries, work, saving);
+  for (int piece = 0; piece < N_PIECES; piece++)
+    saved += saving[piece] * entries->workload->memory[piece].saved_bytes;
   return saved;
 }
 
 static gint32 shared_effect(const ExpandEntries *entries, gint32 of, gint32 cut_work, Piece piece, guint8 roles) {
-  const Effect whole = g_array_index(entries->source->effects, Effect, of);
   const Work *work = &g_array_index(entries->source->works, Work, cut_work);
-  Effect effect = {0};
-  if (roles & SHARE_FIRST)
-    memcpy(effect.hold, whole.hold, sizeof effect.hold);
-  if (roles & SHARE_LAST)
-    memcpy(effect.drop, whole.drop, sizeof effect.drop);
-  double *saved = work->phase == PHASE_F ? effect.hold : effect.drop;
-  if (roles & (work->phase == PHASE_F ? SHARE_FIRST : SHARE_LAST))
-    saved[MEMORY_ACTIVATIONS] -= saved_by_pieces(entries, work);
-  if (roles & SHARE_PIECE)
-    saved[MEMORY_ACTIVATIONS] += entries->workload->memory[piece].saved_bytes;
-  return program_effect(entries->target, &effect);
+  EffectSource part = {.part = EFFECT_SHARE, .roles = roles, .phase = work->phase, .piece = (guint8)piece};
+  saving_pieces(entries, work, part.saving);
+  return part_effect(entries, of, &part);
 }
 
 static gint32 make_of_source(const ExpandEntries *entries, EntryKind kind, gint32 of) {

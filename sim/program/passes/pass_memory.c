@@ -15,7 +15,11 @@
 #include "effect_chains.h"
 #include "lowering.h"
 
-static void set_residents(Program *program, const Workload *workload) {
+#include <string.h>
+
+void program_set_residents(Program *program, const Workload *workload) {
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    memset(program->ranks[rank].resident, 0, sizeof program->ranks[rank].resident);
   for (int stage = 0; stage < program->n_stages; stage++) {
     StateBytes tiers[N_TIERS];
     workload_stage_tiers(workload, stage, tiers);
@@ -278,7 +282,7 @@ void pass_memory(Program *program, const Lowering *lowering) {
       hold_shares(program, lowering->held);
     return;
   }
-  set_residents(program, lowering->workload);
+  program_set_residents(program, lowering->workload);
   g_autoptr(EffectChains) chains = effect_chains_new(program, lowering->workload);
   for (int rank = 0; rank < program->n_ranks; rank++) {
     add_terms(chains, program, &program->ranks[rank], lowering);

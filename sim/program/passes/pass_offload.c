@@ -31,6 +31,7 @@ static Op copy_of(Program *program, ActionKind action, CopyRoute route, int stag
   Transfer transfer = moved != NULL ? *moved : (Transfer){.source = -1, .target = -1};
   transfer.group = program_group(program, &group);
   transfer.collective = COLLECTIVE_SEND_RECV;
+  transfer.size = SIZE_GIVEN;
   transfer.bytes = bytes;
   transfer.n_calls = 0;
   const gboolean is_out = (route & (ROUTE_LINK_OUT | ROUTE_NVME_WRITE)) != 0;

@@ -40,9 +40,9 @@ static void add_tied_gradient(Program *program, OpEditor *editor, const Lowering
                        .source = -1,
                        .target = -1,
                        .collective = COLLECTIVE_ALL_REDUCE,
-                       .bytes = tied_gradient_bytes(workload)};
+                       .size = SIZE_TIED};
   Op op = op_new(OP_COLLECTIVE, STREAM_DP, ACTION_TIED_GRAD, -1, -1);
-  op.work = program_transfer(program, &transfer);
+  op.work = sized_transfer(program, workload, &transfer);
   add_after_last(&op, editor, STREAM_COMPUTE);
   lowering_await_sends(&op, editor, workload->method);
   op_editor_add(editor, &op);
@@ -69,9 +69,10 @@ static void add_copied_gradient(Program *program, OpEditor *editor, const Worklo
                        .source = -1,
                        .target = -1,
                        .collective = COLLECTIVE_ALL_REDUCE,
-                       .bytes = copied_gradient_bytes(workload, stage)};
+                       .size = SIZE_COPIES,
+                       .of = stage};
   Op op = op_new(OP_COLLECTIVE, STREAM_DP, ACTION_COPY_GRAD, stage, -1);
-  op.work = program_transfer(program, &transfer);
+  op.work = sized_transfer(program, workload, &transfer);
   op_add_after(&op, last_of_stage(editor, workload, stage));
   op_editor_add(editor, &op);
 }
@@ -97,9 +98,10 @@ static void add_whole_gradients(Program *program, OpEditor *editor, const Loweri
                        .source = -1,
                        .target = -1,
                        .collective = COLLECTIVE_ALL_REDUCE,
-                       .bytes = whole_gradient_bytes(workload, rank)};
+                       .size = SIZE_WHOLE,
+                       .of = rank};
   Op op = op_new(OP_COLLECTIVE, STREAM_TP, ACTION_WHOLE_GRAD, -1, -1);
-  op.work = program_transfer(program, &transfer);
+  op.work = sized_transfer(program, workload, &transfer);
   add_after_last(&op, editor, STREAM_COMPUTE);
   add_after_last(&op, editor, STREAM_DP);
   lowering_await_sends(&op, editor, workload->method);
@@ -145,6 +147,7 @@ static void add_optimizer(Program *program, OpEditor *editor, const Lowering *lo
                .piece = -1,
                .first_item = -1,
                .last_item = -1,
+               .owner = rank,
                .parameters = optimizer_parameters(lowering->workload, rank),
                .passed = optimizer_passed(lowering->workload, rank)};
   Op op = op_new(OP_COMPUTE, STREAM_COMPUTE, ACTION_OPTIMIZER, -1, -1);
@@ -156,10 +159,11 @@ static void add_optimizer(Program *program, OpEditor *editor, const Lowering *lo
 }
 
 /* Assumes that all owners have equal parts. */
-static void add_broadcasts(Program *program, OpEditor *editor, const Workload *workload, int stage, const Moved *moved,
-                           double bytes) {
+static void add_broadcasts(Program *program, OpEditor *editor, const Workload *workload, int stage,
+                           const Moved *moved) {
   const int owners = lowering_owners(workload, stage, moved->of_experts);
-  const DpCollective broadcast = {ACTION_UNSHARD, stage, COLLECTIVE_BROADCAST, AXIS_BIT_DP_SHARD, bytes / owners};
+  const DpCollective broadcast = {
+      ACTION_UNSHARD, stage, COLLECTIVE_BROADCAST, AXIS_BIT_DP_SHARD, SIZE_WEIGHTS, stage};
   for (int i = 0; i < owners; i++) {
     Op op = dp_collective(program, workload, &broadcast, moved);
     add_after_last(&op, editor, STREAM_COMPUTE);
@@ -169,12 +173,12 @@ static void add_broadcasts(Program *program, OpEditor *editor, const Workload *w
 
 static void add_gather(Program *program, OpEditor *editor, const Workload *workload, int stage, gboolean of_experts) {
   const Moved moved = {part_of_stage(workload, stage), PIECE_EMBEDDING, of_experts};
-  const double bytes = moved_parameters(workload, &moved) * workload->method->recipe.weights;
   if (lowering_broadcasts_weights(workload)) {
-    add_broadcasts(program, editor, workload, stage, &moved, bytes);
+    add_broadcasts(program, editor, workload, stage, &moved);
     return;
   }
-  const DpCollective gather = {ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, bytes};
+  const DpCollective gather = {
+      ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, SIZE_WEIGHTS, -1};
   Op op = dp_collective(program, workload, &gather, &moved);
   add_after_last(&op, editor, STREAM_COMPUTE);
   op_editor_add(editor, &op);

@@ -271,12 +271,11 @@ void pass_send_recv(Program *program, const Lowering *lowering) {
   DryRun run = {.program = program,
                 .order = lowering->order,
                 .overlaps = lowering->workload == NULL || lowering->workload->method->overlap_p2p};
-  const double boundary_bytes = lowering->workload != NULL ? lowering->workload->boundary_bytes : 0;
   if (!run.overlaps && run.order->exchange != EXCHANGE_ALONE) {
-    exchange_send_recv(program, run.order, boundary_bytes, lowering->workload->method->time.sends == SENDS_SYNCHRONOUS);
+    exchange_send_recv(program, run.order, lowering->workload);
     return;
   }
-  product_transfers_init(&run.transfers, program, boundary_bytes);
+  product_transfers_init(&run.transfers, program, lowering->workload);
   gsize n_arrivals = (gsize)program->n_stages * program->n_micro_batches * 2;
   run.arrivals = g_new(Arrival, n_arrivals);
   for (gsize i = 0; i < n_arrivals; i++)
