@@ -17,7 +17,7 @@ typedef struct {
 static gboolean fits(const Search *search, gint64 n_steps) {
   StepPrediction step;
   *search->size = n_steps * search->step;
-  return predict_step(search->model, search->cluster, search->plan, &step, NULL) && step.fits;
+  return predict_step(NULL, search->model, search->cluster, search->plan, &step, NULL) && step.fits;
 }
 
 /* The largest size that fits, with `fits_at` steps known to; below `too_many`. */
@@ -58,7 +58,7 @@ static LargestBound bound_of(const Search *search, gint64 largest_size) {
   *search->size = largest_size + search->step;
   if (*search->size > LARGEST_FIT_MOST)
     return LARGEST_TRIED;
-  return predict_step(search->model, search->cluster, search->plan, &step, NULL) ? LARGEST_BY_MEMORY : LARGEST_BY_PLAN;
+  return predict_step(NULL, search->model, search->cluster, search->plan, &step, NULL) ? LARGEST_BY_MEMORY : LARGEST_BY_PLAN;
 }
 
 static gint64 common_multiple(gint64 a, gint64 b) {

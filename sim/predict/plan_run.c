@@ -36,6 +36,32 @@ static Program *lower_plan(const Workload *workload, const Cluster *cluster, con
   return lower(&lowering, dump_after, dump, error);
 }
 
+/* A run in the making. */
+typedef struct {
+  Predictor *predictor; /* NULL: nothing is remembered */
+  const Workload *workload;
+  const Cluster *cluster;
+  LeftOut left_out;
+  Program *program;     /* as lowered; taken over */
+  Structure *structure; /* of the prediction's program; NULL: it is not kept */
+} Making;
+
+/* Sets program and structure. FALSE as plan_run(). */
+static gboolean lower_kept(Making *making, GError **error) {
+  Structures *structures = making->predictor != NULL ? making->predictor->structures : NULL;
+  Structure *found = structures != NULL ? structures_find(structures, making->workload) : NULL;
+  if (found != NULL && (making->program = structure_program(found, making->workload)) != NULL) {
+    making->structure = found;
+    return TRUE;
+  }
+  making->program = lower_plan(making->workload, making->cluster, NULL, NULL, error);
+  if (making->program != NULL && structures != NULL && found == NULL)
+    making->structure = structures_keep(structures, making->program);
+  if (making->structure != NULL)
+    making->program = program_copy(making->program);
+  return making->program != NULL;
+}
+
 /* --- expansion --- */
 
 /* Whether the host waits inside a piece: only an op made of single items has that wait. */
@@ -66,56 +92,77 @@ static gboolean may_expand(const Workload *workload, LeftOut left_out) {
   return 2.0 * (double)workload->model->n_layers * (double)all * method->steps <= MAX_LAYER_PASSES;
 }
 
-/* Expands the program where transfers of `met` (timing_model.h) may be under way. */
-static gboolean expand_beside(Prediction *prediction, const Workload *workload, const gboolean *met, GError **error) {
-  g_autoptr(Program) whole = g_steal_pointer(&prediction->program);
-  g_autoptr(OpsBeside) beside = ops_beside_new(whole, met, prediction->cluster->eager_bytes);
-  const Method *method = workload->method;
-  if (beside->n_pieces > MAX_LAYER_PASSES)
+/* The program, taken over, expanded everywhere (`beside` NULL) or beside some transfers. */
+static Program *expanded(Program *program, const Workload *workload, const OpsBeside *beside) {
+  g_autoptr(Program) whole = program;
+  if (beside == NULL || beside->n_pieces > 0)
+    return program_expand_beside(whole, workload, beside);
+  whole->expansion = EXPANSION_BESIDE;
+  return g_steal_pointer(&whole);
+}
+
+/* Expands the prediction's program where transfers of `met` (timing_model.h) may be under way; NULL: everywhere. */
+static gboolean expand_beside(Making *making, Prediction *prediction, const gboolean *met, GError **error) {
+  const Workload *workload = making->workload;
+  const gint64 eager_bytes = prediction->cluster->eager_bytes;
+  Structure *whole = making->structure, *found = NULL;
+  if (whole != NULL)
+    found = structure_expanded(making->predictor->structures, whole, prediction->program, workload, met, eager_bytes);
+  Program *known = found != NULL ? structure_expanded_program(found, prediction->program, workload) : NULL;
+  making->structure = known != NULL ? found : NULL;
+  if (known != NULL) {
+    program_free(prediction->program);
+    prediction->program = known;
+    return TRUE;
+  }
+  g_autoptr(OpsBeside) beside = met != NULL ? ops_beside_new(prediction->program, met, eager_bytes) : NULL;
+  if (beside != NULL && beside->n_pieces > MAX_LAYER_PASSES)
     return fail_impossible(
         error,
         "collectives of tp %d share links with other transfers, and of %" G_GINT64_FORMAT " layers × %" G_GINT64_FORMAT
         " micro-batches × steps %d more run beside these than the %.0f that are followed one by one; use "
         "fewer micro-batches or steps, or --contention off",
-        method->tp, workload->model->n_layers, method->n_micro_batches, method->steps, MAX_LAYER_PASSES);
-  if (beside->n_pieces > 0) {
-    prediction->program = program_expand_beside(whole, workload, beside);
-  } else {
-    whole->expansion = EXPANSION_BESIDE;
-    prediction->program = g_steal_pointer(&whole);
-  }
+        workload->method->tp, workload->model->n_layers, workload->method->n_micro_batches, workload->method->steps,
+        MAX_LAYER_PASSES);
+  const gboolean is_cut = beside == NULL || beside->n_pieces > 0;
+  prediction->program = expanded(prediction->program, workload, beside);
+  if (whole == NULL || found != NULL || !is_cut)
+    return TRUE;
+  making->structure = structure_keep_expanded(making->predictor->structures, whole, prediction->program);
+  prediction->program = program_copy(prediction->program);
   return TRUE;
 }
 
 /* FALSE without an error: how the program repeats what is left out is unknown. */
-static gboolean find_repeats(Prediction *prediction, LeftOut left_out) {
+static gboolean find_repeats(const Making *making, Prediction *prediction) {
+  const int group = (int)making->left_out.group;
   g_clear_pointer(&prediction->repeats, program_repeats_free);
-  if (left_out.n_groups > 0)
-    prediction->repeats = program_repeats_new(prediction->program, (int)left_out.group);
-  return left_out.n_groups == 0 || prediction->repeats != NULL;
+  if (making->left_out.n_groups == 0)
+    return TRUE;
+  prediction->repeats = making->structure != NULL ? structure_repeats(making->structure, prediction->program, group)
+                                                  : program_repeats_new(prediction->program, group);
+  return prediction->repeats != NULL;
 }
 
 /* Expands the program as that of all micro-batches is. A Timing made on the way is kept. FALSE as plan_run(), or
  * without an error as above. */
-static gboolean expand(Prediction *prediction, const Workload *workload, LeftOut left_out, GError **error) {
+static gboolean expand(Making *making, Prediction *prediction, GError **error) {
   const Cluster *cluster = prediction->cluster;
-  if (!find_repeats(prediction, left_out))
+  const Workload *workload = making->workload;
+  if (!find_repeats(making, prediction))
     return FALSE;
   if (prediction->program->expansion == EXPANSION_ALL)
     return TRUE;
-  if (is_always_expanded(workload, cluster)) {
-    g_autoptr(Program) whole = g_steal_pointer(&prediction->program);
-    prediction->program = program_expand(whole, workload);
-    return find_repeats(prediction, left_out);
-  }
+  if (is_always_expanded(workload, cluster))
+    return expand_beside(making, prediction, NULL, error) && find_repeats(making, prediction);
   g_autofree gboolean *met = NULL;
-  prediction->timing = timing_model_unless_met(prediction->program, prediction->repeats, (double)left_out.n_groups,
-                                               workload, cluster, &met);
+  prediction->timing = timing_model_unless_met(prediction->program, prediction->repeats,
+                                               (double)making->left_out.n_groups, workload, cluster, &met);
   if (met == NULL)
     return TRUE;
-  if (left_out.n_groups > 0 && !may_expand(workload, left_out))
+  if (making->left_out.n_groups > 0 && !may_expand(workload, making->left_out))
     return FALSE;
-  return expand_beside(prediction, workload, met, error) && find_repeats(prediction, left_out);
+  return expand_beside(making, prediction, met, error) && find_repeats(making, prediction);
 }
 
 /* --- a run --- */
@@ -172,12 +219,15 @@ static gboolean can_be_counted(const Omitted *omitted, gint64 end_ns) {
 }
 
 /* FALSE: what is left out does not follow from the run. */
-static gboolean simulate(Prediction *prediction, const Workload *workload, LeftOut left_out) {
+static gboolean simulate(const Making *making, Prediction *prediction) {
+  const Workload *workload = making->workload;
+  const LeftOut left_out = making->left_out;
   const Method *method = workload->method;
   const Cluster *cluster = prediction->cluster;
   g_autofree double *speed = plan_run_speeds(workload, cluster);
   g_autofree gint16 *early_ticks = left_out.n_groups > 0 ? g_new0(gint16, (gsize)count_ops(prediction, nothing)) : NULL;
   const Simulation simulation = {.program = prediction->program,
+                                 .tape = making->structure != NULL ? structure_tape(making->structure) : NULL,
                                  .timing = prediction->timing,
                                  .layout = &workload->layout,
                                  .folded = method->fold,
@@ -197,18 +247,19 @@ static gboolean simulate(Prediction *prediction, const Workload *workload, LeftO
          engine_add_omitted(&simulation, prediction->trace, prediction->omitted, &prediction->engine);
 }
 
-/* Takes over `program`. NULL without an error: what is left out is unknown. */
-static Prediction *run(Program *program, const Workload *workload, const Cluster *cluster, LeftOut left_out,
-                       GError **error) {
+/* Of a program that is there. NULL without an error: what is left out is unknown. */
+static Prediction *run(Making *making, GError **error) {
+  const Workload *workload = making->workload;
+  const LeftOut left_out = making->left_out;
   g_autoptr(Prediction) prediction = g_new0(Prediction, 1);
-  prediction->cluster = cluster;
-  prediction->program = program;
-  if (!expand(prediction, workload, left_out, error) || !check_records(prediction, workload, left_out, error))
+  prediction->cluster = making->cluster;
+  prediction->program = g_steal_pointer(&making->program);
+  if (!expand(making, prediction, error) || !check_records(prediction, workload, left_out, error))
     return NULL;
   if (prediction->timing == NULL)
-    prediction->timing =
-        timing_model_beyond(prediction->program, prediction->repeats, (double)left_out.n_groups, workload, cluster);
-  return simulate(prediction, workload, left_out) ? g_steal_pointer(&prediction) : NULL;
+    prediction->timing = timing_model_beyond(prediction->program, prediction->repeats, (double)left_out.n_groups,
+                                             workload, making->cluster);
+  return simulate(making, prediction) ? g_steal_pointer(&prediction) : NULL;
 }
 
 /* --- with few micro-batches --- */
@@ -222,12 +273,13 @@ static gboolean is_folded_plainly(const Workload *workload, const Cluster *clust
 }
 
 /* NULL: more micro-batches are needed. */
-static Prediction *run_without(Workload *workload, const Cluster *cluster, LeftOut left_out, RunDetail detail) {
+static Prediction *run_without(Predictor *predictor, Workload *workload, const Cluster *cluster, LeftOut left_out,
+                               RunDetail detail) {
   Method *method = workload->method;
   const gint64 n_left_out = left_out.n_groups * left_out.group;
   method_set_micro_batches(method, method->n_micro_batches - n_left_out);
-  Program *program = lower_plan(workload, cluster, NULL, NULL, NULL);
-  g_autoptr(Prediction) prediction = program != NULL ? run(program, workload, cluster, left_out, NULL) : NULL;
+  Making making = {predictor, workload, cluster, left_out};
+  g_autoptr(Prediction) prediction = lower_kept(&making, NULL) ? run(&making, NULL) : NULL;
   method_set_micro_batches(method, method->n_micro_batches + n_left_out);
   if (prediction == NULL || detail == RUN_STEP)
     return g_steal_pointer(&prediction);
@@ -236,7 +288,7 @@ static Prediction *run_without(Workload *workload, const Cluster *cluster, LeftO
 }
 
 /* Tries the fewest first. NULL: all of them must be run. */
-static Prediction *run_few(Workload *workload, const Cluster *cluster, RunDetail detail) {
+static Prediction *run_few(Predictor *predictor, Workload *workload, const Cluster *cluster, RunDetail detail) {
   const gint64 all = workload->plan->n_micro_batches, group = method_group(workload->method);
   if (group == 0 || !is_folded_plainly(workload, cluster))
     return NULL;
@@ -246,7 +298,7 @@ static Prediction *run_few(Workload *workload, const Cluster *cluster, RunDetail
     const LeftOut left_out = {group, (all - tries[i].n) / group};
     if ((double)(left_out.n_groups * group) < tries[i].least_spared * (double)all) /* would not save enough */
       return NULL;
-    Prediction *prediction = run_without(workload, cluster, left_out, detail);
+    Prediction *prediction = run_without(predictor, workload, cluster, left_out, detail);
     if (prediction != NULL)
       return prediction;
   }
@@ -290,12 +342,12 @@ static Prediction *with_numbers(Prediction *prediction, Workload *workload, RunD
   return prediction;
 }
 
-Prediction *plan_run(Workload *owned, const Cluster *cluster, RunDetail detail, GError **error) {
+Prediction *plan_run(Predictor *predictor, Workload *owned, const Cluster *cluster, RunDetail detail, GError **error) {
   g_autoptr(Workload) workload = owned;
-  Prediction *prediction = detail != RUN_RECORDS ? run_few(workload, cluster, detail) : NULL;
+  Prediction *prediction = detail != RUN_RECORDS ? run_few(predictor, workload, cluster, detail) : NULL;
   if (prediction == NULL) {
-    Program *program = lower_plan(workload, cluster, NULL, NULL, error);
-    prediction = program != NULL ? run(program, workload, cluster, nothing, error) : NULL;
+    Making making = {predictor, workload, cluster, nothing};
+    prediction = lower_kept(&making, error) ? run(&making, error) : NULL;
   }
   return prediction != NULL ? with_numbers(prediction, g_steal_pointer(&workload), detail) : NULL;
 }
@@ -305,16 +357,18 @@ Prediction *plan_run_program(Workload *owned, const Cluster *cluster, Program *p
   g_autoptr(Workload) workload = owned;
   if (!program_belongs(given, workload, error))
     return NULL;
-  Prediction *prediction = run(g_steal_pointer(&given), workload, cluster, nothing, error);
+  Making making = {NULL, workload, cluster, nothing, g_steal_pointer(&given)};
+  Prediction *prediction = run(&making, error);
   return prediction != NULL ? with_numbers(prediction, g_steal_pointer(&workload), RUN_RECORDS) : NULL;
 }
 
 char *plan_run_dump(const Workload *workload, const Cluster *cluster, const char *after_pass, GError **error) {
   g_autofree char *dump = NULL;
   g_autoptr(Prediction) prediction = g_new0(Prediction, 1);
+  Making making = {NULL, workload, cluster, nothing};
   prediction->cluster = cluster;
   prediction->program = lower_plan(workload, cluster, after_pass, &dump, error);
-  return prediction->program != NULL && expand(prediction, workload, nothing, error) ? g_steal_pointer(&dump) : NULL;
+  return prediction->program != NULL && expand(&making, prediction, error) ? g_steal_pointer(&dump) : NULL;
 }
 
 void prediction_free(Prediction *prediction) {

@@ -5,6 +5,12 @@
  * been reached by then too, as a group leaves memory as it found it. Otherwise all micro-batches are run. */
 #pragma once
 #include "predict.h"
+#include "structures.h"
+
+/* NULL wherever one is asked for: nothing is remembered. */
+struct Predictor {
+  Structures *structures; /* owned */
+};
 
 typedef enum {
   RUN_RECORDS, /* every record of every micro-batch */
@@ -14,7 +20,8 @@ typedef enum {
 
 /* Predicts what predict_settle() has settled, on the cluster as its GPUs see it. RUN_STEP leaves out metrics and what
  * follows from them. Takes over the workload, also on failure. INPUT or IMPOSSIBLE as predict(). */
-Prediction *plan_run(Workload *workload, const Cluster *cluster, RunDetail detail, GError **error);
+Prediction *plan_run(Predictor *predictor, Workload *workload, const Cluster *cluster, RunDetail detail,
+                     GError **error);
 /* All records of the caller's Program, which is taken over like the workload. */
 Prediction *plan_run_program(Workload *workload, const Cluster *cluster, Program *program, GError **error);
 /* The text of the Program after a pass. IMPOSSIBLE also where it has too many pieces to be run. Owned by the caller. */

@@ -29,6 +29,19 @@ static double count_gpus(const Plan *plan) {
   return plan->rank_map != NULL ? plan->rank_map->len : MAX(plan->gpus, n_cut);
 }
 
+Predictor *predictor_new(void) {
+  Predictor *predictor = g_new(Predictor, 1);
+  *predictor = (Predictor){structures_new()};
+  return predictor;
+}
+
+void predictor_free(Predictor *predictor) {
+  if (predictor == NULL)
+    return;
+  structures_free(predictor->structures);
+  g_free(predictor);
+}
+
 /* The cluster as the plan's GPUs see it. If faults reduce its links, or the plan has only some GPUs of a domain
  * (cluster_job_domain()), this is the copy `*worn`, to be freed by the caller with link_health_cluster_free();
  * otherwise the cluster itself. NULL: IMPOSSIBLE or INPUT. */
@@ -54,10 +67,10 @@ static const Cluster *cluster_in_use(const Cluster *cluster, const Plan *plan, C
 }
 
 /* Predicts the plan on the cluster as its GPUs see it. */
-static Prediction *predict_in_use(const Model *model, const Cluster *cluster, const Plan *plan, RunDetail detail,
-                                  GError **error) {
+static Prediction *predict_in_use(Predictor *predictor, const Model *model, const Cluster *cluster, const Plan *plan,
+                                  RunDetail detail, GError **error) {
   Workload *workload = predict_settle(model, cluster, plan, error);
-  Prediction *prediction = workload != NULL ? plan_run(workload, cluster, detail, error) : NULL;
+  Prediction *prediction = workload != NULL ? plan_run(predictor, workload, cluster, detail, error) : NULL;
   if (prediction != NULL && schedule_is_auto(plan->schedule))
     method_set_found(prediction->workload->method);
   return prediction;
@@ -72,20 +85,21 @@ static Prediction *with_worn(Prediction *prediction, Cluster *worn) {
   return prediction;
 }
 
-static Prediction *predict_by(const Model *model, const Cluster *cluster, const Plan *plan, RunDetail detail,
-                              GError **error) {
+static Prediction *predict_by(Predictor *predictor, const Model *model, const Cluster *cluster, const Plan *plan,
+                              RunDetail detail, GError **error) {
   Cluster *worn;
   keep_freed_memory();
   const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
-  return with_worn(used != NULL ? predict_in_use(model, used, plan, detail, error) : NULL, worn);
+  return with_worn(used != NULL ? predict_in_use(predictor, model, used, plan, detail, error) : NULL, worn);
 }
 
 Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
-  return predict_by(model, cluster, plan, RUN_RECORDS, error);
+  return predict_by(NULL, model, cluster, plan, RUN_RECORDS, error);
 }
 
-Prediction *predict_numbers(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
-  return predict_by(model, cluster, plan, RUN_NUMBERS, error);
+Prediction *predict_numbers(Predictor *predictor, const Model *model, const Cluster *cluster, const Plan *plan,
+                            GError **error) {
+  return predict_by(predictor, model, cluster, plan, RUN_NUMBERS, error);
 }
 
 Prediction *predict_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
@@ -120,21 +134,21 @@ static void fill_step(StepPrediction *step, const Prediction *prediction) {
                            .n_run = prediction->program->n_micro_batches};
 }
 
-static gboolean step_in_use(const Model *model, const Cluster *cluster, const Plan *plan, StepPrediction *step,
-                            GError **error) {
+static gboolean step_in_use(Predictor *predictor, const Model *model, const Cluster *cluster, const Plan *plan,
+                            StepPrediction *step, GError **error) {
   Workload *workload = predict_settle(model, cluster, plan, error);
-  g_autoptr(Prediction) prediction = workload != NULL ? plan_run(workload, cluster, RUN_STEP, error) : NULL;
+  g_autoptr(Prediction) prediction = workload != NULL ? plan_run(predictor, workload, cluster, RUN_STEP, error) : NULL;
   if (prediction != NULL)
     fill_step(step, prediction);
   return prediction != NULL;
 }
 
-gboolean predict_step(const Model *model, const Cluster *cluster, const Plan *plan, StepPrediction *step,
-                      GError **error) {
+gboolean predict_step(Predictor *predictor, const Model *model, const Cluster *cluster, const Plan *plan,
+                      StepPrediction *step, GError **error) {
   Cluster *worn;
   keep_freed_memory();
   const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
-  const gboolean is_known = used != NULL && step_in_use(model, used, plan, step, error);
+  const gboolean is_known = used != NULL && step_in_use(predictor, model, used, plan, step, error);
   link_health_cluster_free(worn);
   return is_known;
 }

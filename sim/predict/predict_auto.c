@@ -27,7 +27,7 @@ static gboolean holds(const Prediction *prediction) {
 
 static Prediction *run_plan(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
   Workload *workload = workload_complete(model, cluster, plan, error);
-  return workload != NULL ? plan_run(workload, cluster, RUN_NUMBERS, error) : NULL;
+  return workload != NULL ? plan_run(NULL, workload, cluster, RUN_NUMBERS, error) : NULL;
 }
 
 /* The search for an order that holds at most `bytes`. */
@@ -118,7 +118,7 @@ static Prediction *predict_named(const Model *model, const Cluster *cluster, con
     return NULL;
   memory_bound_fits(workload, cluster, kept, &bound);
   return memory_bound_is_within(&bound, most_bytes(workload, cluster))
-             ? plan_run(g_steal_pointer(&workload), cluster, RUN_NUMBERS, NULL)
+             ? plan_run(NULL, g_steal_pointer(&workload), cluster, RUN_NUMBERS, NULL)
              : NULL;
 }
 

@@ -139,19 +139,36 @@ static RepeatedOps *find_bodies(const Program *program, int q) {
   return g_steal_pointer(&lists);
 }
 
-ProgramRepeats *program_repeats_new(const Program *program, int n_micro_batches) {
-  RepeatedOps *lists = find_bodies(program, n_micro_batches);
-  if (lists == NULL)
-    return NULL;
-  g_autoptr(ProgramRepeats) repeats = g_new(ProgramRepeats, 1);
-  *repeats = (ProgramRepeats){program, n_micro_batches, lists};
+static gboolean leave_memory(const ProgramRepeats *repeats) {
+  const Program *program = repeats->program;
   for (int rank = 0; rank < program->n_ranks; rank++)
     for (int step = 0; step < program->n_steps; step++) {
       const RepeatedOps *group = program_repeats_of(repeats, rank, step);
       if (!program_leaves_memory(program, &program->ranks[rank], group->first, group->n_ops))
-        return NULL;
+        return FALSE;
     }
-  return g_steal_pointer(&repeats);
+  return TRUE;
+}
+
+ProgramRepeats *program_repeats_find(const Program *program, int n_micro_batches) {
+  RepeatedOps *lists = find_bodies(program, n_micro_batches);
+  if (lists == NULL)
+    return NULL;
+  ProgramRepeats *repeats = g_new(ProgramRepeats, 1);
+  *repeats = (ProgramRepeats){program, n_micro_batches, lists};
+  return repeats;
+}
+
+ProgramRepeats *program_repeats_of_copy(const ProgramRepeats *repeats, const Program *copy) {
+  const gsize n_lists = (gsize)copy->n_ranks * (gsize)copy->n_steps;
+  g_autoptr(ProgramRepeats) same = g_new(ProgramRepeats, 1);
+  *same = (ProgramRepeats){copy, repeats->n_micro_batches, g_memdup2(repeats->lists, sizeof(RepeatedOps) * n_lists)};
+  return leave_memory(same) ? g_steal_pointer(&same) : NULL;
+}
+
+ProgramRepeats *program_repeats_new(const Program *program, int n_micro_batches) {
+  g_autoptr(ProgramRepeats) found = program_repeats_find(program, n_micro_batches);
+  return found != NULL && leave_memory(found) ? g_steal_pointer(&found) : NULL;
 }
 
 void program_repeats_free(ProgramRepeats *repeats) {

@@ -25,6 +25,10 @@ gboolean program_leaves_memory(const Program *program, const OpList *list, gint3
 /* For an order whose schedule has a repeating steady state. NULL if in some step a list has no group followed by at
  * least half of an identical one (same ops, same dependencies), or if a group changes resident memory. */
 ProgramRepeats *program_repeats_new(const Program *program, int n_micro_batches);
+/* The same, but a group may change memory. */
+ProgramRepeats *program_repeats_find(const Program *program, int n_micro_batches);
+/* Those of a copy of their program. NULL if a group changes memory. */
+ProgramRepeats *program_repeats_of_copy(const ProgramRepeats *repeats, const Program *copy);
 void program_repeats_free(ProgramRepeats *repeats);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ProgramRepeats, program_repeats_free)
 

@@ -93,6 +93,12 @@ static guint64 predict_all(Way way, const GPtrArray *plans, guint n, const Model
   return n_events / n;
 }
 
+/* In numbers, with what the plans before it are remembered by. */
+static Predictor *predictor;
+static Prediction *in_numbers(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+  return predict_numbers(predictor, model, cluster, plan, error);
+}
+
 static double seconds_of(Way way, const Plan *plan, const Model *model, const Cluster *cluster) {
   clock_t begin = clock();
   Prediction *prediction = way(model, cluster, plan, NULL);
@@ -121,7 +127,7 @@ static void bench_set(const Set *set, const Model *model, const Cluster *cluster
     for (guint k = 0; k < plans->len; k++) {
       const Plan *plan = g_ptr_array_index(plans, k);
       whole[i] += seconds_of(predict, plan, model, cluster);
-      numbers[i] += seconds_of(predict_numbers, plan, model, cluster);
+      numbers[i] += seconds_of(in_numbers, plan, model, cluster);
     }
   double whole_s = median(whole);
   printf("%-46s %3u plans, %5.0f events each: whole %6.0f/s (%.0f ns/event), in numbers %6.0f/s\n", set->name,
@@ -249,13 +255,14 @@ static void bench(const Model *model, const Cluster *cluster) {
 }
 
 int main(int argc, char **argv) {
+  predictor = predictor_new();
   g_autoptr(GError) error = NULL;
   g_autoptr(Model) model = model_read("megatron-175b", &error);
   g_assert_no_error(error);
   g_autoptr(Cluster) cluster = cluster_read("selene", &error);
   g_assert_no_error(error);
   if (argc > 2) {
-    const Way way = strcmp(argv[1], "numbers") == 0 ? predict_numbers : predict;
+    const Way way = strcmp(argv[1], "numbers") == 0 ? in_numbers : predict;
     if (argc > 5)
       repeat_one(way, atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), model, cluster);
     else if (argc > 3)

@@ -84,7 +84,7 @@ TEST(a_run_of_each_kind_is_predicted) {
       continue;
     StepPrediction step;
     g_autoptr(GError) error = NULL;
-    if (!predict_step(row->model, cluster_of(clusters, row->cluster), row->plan, &step, &error))
+    if (!predict_step(NULL, row->model, cluster_of(clusters, row->cluster), row->plan, &step, &error))
       ck_abort_msg("row %s: %s", row->id, error->message);
     ck_assert_double_gt(step.step_time_s, 0);
   }

@@ -194,7 +194,7 @@ static gint64 step_of_point(const Drawn *drawn, gint64 index) {
   if (!space_reader_read(drawn->reader, index, &point, NULL))
     return G_MAXINT64;
   const gboolean is_auto = strcmp(point.plan->schedule, "auto") == 0; /* impossible if no order of it fits */
-  g_autoptr(Prediction) prediction = predict_numbers(point.model, point.cluster, point.plan, NULL);
+  g_autoptr(Prediction) prediction = predict_numbers(NULL, point.model, point.cluster, point.plan, NULL);
   const gboolean fits = prediction != NULL && prediction->fits;
   double number = 0;
   const Screened screened = plan_screen(&drawn->screen, drawn->reader, drawn->order, index, &number, NULL);

@@ -171,7 +171,7 @@ TEST(a_full_host_does_not_fit) {
   g_autoptr(Prediction) full = predict_plan(&llama, cluster, plan);
   ck_assert(!full->fits && !full->tiers[TIER_HOST].fits);
   StepPrediction step;
-  ck_assert(predict_step(&llama, cluster, plan, &step, NULL) && !step.fits);
+  ck_assert(predict_step(NULL, &llama, cluster, plan, &step, NULL) && !step.fits);
 }
 
 static void assert_refused(const Cluster *cluster, const Plan *plan, const char *words) {
@@ -319,7 +319,7 @@ TEST(ranks_that_offload_fold_to_the_nanosecond) {
       continue;
     CASE_ASSERT(&drawn, has_same_records(folded, apart), "seed %u", seed);
     CASE_ASSERT(&drawn, survives_text(folded), "seed %u", seed);
-    g_autoptr(Prediction) numbers = predict_numbers(&drawn.model, drawn.cluster, drawn.plan, NULL);
+    g_autoptr(Prediction) numbers = predict_numbers(NULL, &drawn.model, drawn.cluster, drawn.plan, NULL);
     CASE_ASSERT(&drawn, numbers != NULL && has_same_records(numbers, apart), "seed %u", seed);
     const Offload *offload = &drawn.plan->offload;
     n_run += offload_is_any(offload);

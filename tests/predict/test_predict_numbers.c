@@ -45,7 +45,7 @@ typedef struct {
 static gboolean compare(const Case *drawn, Counts *counts) {
   g_autoptr(GError) expected = NULL, found = NULL;
   g_autoptr(Prediction) whole = predict(&drawn->model, drawn->cluster, drawn->plan, &expected);
-  g_autoptr(Prediction) numbers = predict_numbers(&drawn->model, drawn->cluster, drawn->plan, &found);
+  g_autoptr(Prediction) numbers = predict_numbers(NULL, &drawn->model, drawn->cluster, drawn->plan, &found);
   CASE_ASSERT(drawn, (whole != NULL) == (numbers != NULL), "one of them cannot be");
   if (whole == NULL) {
     ck_assert_str_eq(found->message, expected->message);
@@ -120,7 +120,7 @@ LOOP_TEST(large_models_come_back_to_a_state, G_N_ELEMENTS(large)) {
                         .plan = plan_said("%s", large[_i].plan)};
   Counts counts = {0};
   ck_assert(compare(&drawn, &counts));
-  g_autoptr(Prediction) numbers = predict_numbers(&drawn.model, drawn.cluster, drawn.plan, NULL);
+  g_autoptr(Prediction) numbers = predict_numbers(NULL, &drawn.model, drawn.cluster, drawn.plan, NULL);
   ck_assert_int_eq(numbers->workload->plan->n_micro_batches, large[_i].n_micro_batches);
   ck_assert_int_eq(numbers->program->n_micro_batches, large[_i].n_run);
 }

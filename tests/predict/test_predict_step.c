@@ -20,7 +20,7 @@ typedef struct {
 static void compare(const Case *drawn, Counts *counts) {
   g_autoptr(Prediction) whole = predict(&drawn->model, drawn->cluster, drawn->plan, NULL);
   StepPrediction step;
-  const gboolean is_known = predict_step(&drawn->model, drawn->cluster, drawn->plan, &step, NULL);
+  const gboolean is_known = predict_step(NULL, &drawn->model, drawn->cluster, drawn->plan, &step, NULL);
   CASE_ASSERT(drawn, is_known == (whole != NULL), "one of them cannot be");
   if (whole == NULL)
     return;
@@ -80,7 +80,7 @@ TEST(what_does_not_repeat_is_run_in_full) {
     Plan *plan = plan_say(drawn.plan, "--steps 1 %s", said[i]);
     StepPrediction step;
     g_autoptr(GError) error = NULL;
-    ck_assert_msg(predict_step(&drawn.model, drawn.cluster, plan, &step, &error), "%s", error ? error->message : "");
+    ck_assert_msg(predict_step(NULL, &drawn.model, drawn.cluster, plan, &step, &error), "%s", error ? error->message : "");
     ck_assert_int_eq(step.n_run, plan->global_batch / (plan->micro_batch * plan->dp));
   }
 }
@@ -91,7 +91,7 @@ TEST(errors_are_those_of_the_whole_prediction) {
   g_autoptr(GError) expected = NULL, found = NULL;
   StepPrediction step;
   ck_assert_ptr_null(predict(&drawn.model, drawn.cluster, drawn.plan, &expected));
-  ck_assert(!predict_step(&drawn.model, drawn.cluster, drawn.plan, &step, &found));
+  ck_assert(!predict_step(NULL, &drawn.model, drawn.cluster, drawn.plan, &step, &found));
   ck_assert_str_eq(found->message, expected->message);
   ck_assert_int_eq(found->code, expected->code);
 }

@@ -52,7 +52,7 @@ static double step_of_experts(const Search *search, double times) {
   g_autoptr(Plan) plan = predicted_plan(search);
   plan->expert_load = times;
   g_autoptr(Prediction) other =
-      predict_numbers(search->prediction->workload->model, search->prediction->cluster, plan, NULL);
+      predict_numbers(NULL, search->prediction->workload->model, search->prediction->cluster, plan, NULL);
   return other != NULL ? other->step_time_s : search->predicted_s;
 }
 

@@ -70,7 +70,7 @@ PlanOutcome *plan_outcome_of(const Prediction *prediction, const Model *model, c
 
 PlanOutcome *plan_outcome_new(const Model *model, const Cluster *cluster, const Plan *plan, const PlanScoring *scoring,
                               GError **error) {
-  g_autoptr(Prediction) prediction = predict_numbers(model, cluster, plan, error);
+  g_autoptr(Prediction) prediction = predict_numbers(NULL, model, cluster, plan, error);
   return prediction != NULL ? plan_outcome_of(prediction, model, cluster, plan, scoring) : NULL;
 }
 

@@ -23,6 +23,7 @@ struct SweepWorker {
   const SweepTable *table;
   SpaceReader *reader;
   ShortOrder *order;
+  Predictor *predictor;
   Prediction *last; /* recomputes nothing; owned. NULL: the last one does, or was not run */
   gint64 last_index;
 };
@@ -33,6 +34,7 @@ SweepWorker *sweep_worker_new(const SweepSetup *setup, const SweepTable *table) 
   worker->table = table;
   worker->reader = space_reader_new(setup->space);
   worker->order = short_order_new();
+  worker->predictor = predictor_new();
   return worker;
 }
 
@@ -42,6 +44,7 @@ void sweep_worker_free(SweepWorker *worker) {
   prediction_free(worker->last);
   space_reader_free(worker->reader);
   short_order_free(worker->order);
+  predictor_free(worker->predictor);
   g_free(worker);
 }
 
@@ -145,7 +148,7 @@ static gboolean is_twin(const SweepWorker *worker, gint64 index, const SpacePoin
 static void predict_point(SweepWorker *worker, gint64 index, const SpacePoint *point, SweepRow *row) {
   g_autoptr(GError) error = NULL;
   g_clear_pointer(&worker->last, prediction_free);
-  g_autoptr(Prediction) prediction = predict_numbers(point->model, point->cluster, point->plan, &error);
+  g_autoptr(Prediction) prediction = predict_numbers(worker->predictor, point->model, point->cluster, point->plan, &error);
   if (prediction == NULL) {
     sweep_row_set_reason(row, SWEEP_IMPOSSIBLE, g_strdup(error->message));
     return;

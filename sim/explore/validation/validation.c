@@ -83,7 +83,7 @@ static void predict_run(gint64 i, int thread, gpointer data) {
     return;
   }
   g_autoptr(GError) problem = NULL;
-  if (!predict_step(row->model, row->machine, row->plan, &run->step, &problem))
+  if (!predict_step(NULL, row->model, row->machine, row->plan, &run->step, &problem))
     run->problem = g_strdup(problem->message);
 }
 
