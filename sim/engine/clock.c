@@ -92,6 +92,7 @@ static inline gboolean is_flow(const Clock *clock, gint32 transfer) {
 static inline void let_go(Clock *clock, gint32 rank, gint32 op) {
   const Tape *tape = clock->run->tape;
   guint8 *n_awaited = clock->n_awaited + clock->run->base[rank];
+  g_assert(n_awaited[op] == 0);
   n_awaited[op] = OVER;
   clock->n_over++;
   for (gint32 s = tape->first_successor[op]; s < tape->first_successor[op + 1]; s++)
@@ -380,12 +381,13 @@ void clock_run_all(Clock *clock) {
 }
 
 /* Whether the step ended before now_ns. A transfer that moves on its ways until this very moment has left them; a
- * step that takes no time has not begun. */
+ * step that takes no time, as a receive of what has arrived, has not begun. */
 static gboolean has_ended(const Run *run, const TapeStep *step, gint64 now_ns) {
   const gint64 end_ns = run->trace->end_ns[step->op];
   if (end_ns != now_ns)
     return end_ns >= 0 && end_ns < now_ns;
-  return tape_is_transfer(step) && run->ways[step->work] != 0 && run->timing->transfers[step->work].run_ns > 0;
+  return tape_is_transfer(step) && run->ways[step->work] != 0 && run->timing->transfers[step->work].run_ns > 0 &&
+         run->trace->start_ns[step->op] < now_ns;
 }
 
 /* Takes over the steps since the last turn that have a record, and the steps that wait for nothing else. */
@@ -396,10 +398,12 @@ static void take_over(Clock *clock, gint64 now_ns, gint32 first, gint32 made) {
   const gint32 end = made < tape->n_ops ? tape->open[made] : made;
   for (gint32 s = first; s < made; s++) {
     const TapeStep *step = &tape->steps[s];
-    if (!has_ended(run, step, now_ns))
-      run->trace->start_ns[step->op] = run->trace->end_ns[step->op] = -1;
-    else if (clock->n_awaited[step->op] != OVER)
+    if (clock->n_awaited[step->op] == OVER)
+      continue;
+    if (has_ended(run, step, now_ns))
       let_go(clock, step->rank, step->op);
+    else
+      run->trace->start_ns[step->op] = run->trace->end_ns[step->op] = -1;
     clock->n_ready = 0; /* found below */
   }
   for (gint32 s = end; s-- > first;) {

@@ -1,5 +1,5 @@
-/* A step predicted without most of its micro-batches has the numbers of the full run,
- * to the last bit: over random plans, the report, each rank's breakdown, and its memory.
+/* A step predicted without most of its micro-batches, by a Program lowered for another plan of the same structure, has
+ * the numbers of the full run, to the last bit: over random plans, the report, each rank's breakdown, and its memory.
  *
  * `test_predict_numbers N` draws N plans instead of the suite's few. */
 #include "few_micro_batches.h"
@@ -14,6 +14,8 @@
 enum { N_PLANS = 1000 };
 
 static int n_plans = N_PLANS;
+static Predictor *predictor; /* NULL: nothing is remembered */
+
 /* Everything a row of a sweep has, and more. */
 static char *json_of(const Prediction *prediction) {
   StepReport report = step_of_prediction(prediction, NULL);
@@ -37,15 +39,30 @@ static gboolean holds_the_same(const MemoryProfile *a, const MemoryProfile *b, i
          memcmp(a->rank_peak, b->rank_peak, sizeof *a->rank_peak * (gsize)n_ranks) == 0;
 }
 
+/* Predicted just before, with sequences of another length and other micro-batches. NULL: that cannot be. */
+static Prediction *predict_alike(const Case *drawn) {
+  g_autoptr(Plan) plan = plan_copy(drawn->plan);
+  plan->seq_len = plan->seq_len > 1 ? plan->seq_len / 2 : 512;
+  plan->micro_batch *= 2;
+  plan->global_batch *= 2;
+  return predict_numbers(predictor, &drawn->model, drawn->cluster, plan, NULL);
+}
+
+/* The same ops, kept from one to the other. */
+static gboolean are_kept(const Prediction *a, const Prediction *b) {
+  return a != NULL && a->program->pattern != NULL && a->program->pattern == b->program->pattern;
+}
+
 typedef struct {
-  int n_fewer, n_all, n_expanded, n_contended, n_eager, n_launched, n_experts, n_turns, n_chained;
+  int n_fewer, n_all, n_kept, n_expanded, n_contended, n_eager, n_launched, n_experts, n_turns, n_chained;
 } Counts;
 
 /* Returns whether it was run with fewer. */
 static gboolean compare(const Case *drawn, Counts *counts) {
   g_autoptr(GError) expected = NULL, found = NULL;
   g_autoptr(Prediction) whole = predict(&drawn->model, drawn->cluster, drawn->plan, &expected);
-  g_autoptr(Prediction) numbers = predict_numbers(NULL, &drawn->model, drawn->cluster, drawn->plan, &found);
+  g_autoptr(Prediction) before = predict_alike(drawn);
+  g_autoptr(Prediction) numbers = predict_numbers(predictor, &drawn->model, drawn->cluster, drawn->plan, &found);
   CASE_ASSERT(drawn, (whole != NULL) == (numbers != NULL), "one of them cannot be");
   if (whole == NULL) {
     ck_assert_str_eq(found->message, expected->message);
@@ -63,6 +80,7 @@ static gboolean compare(const Case *drawn, Counts *counts) {
   ck_assert_int_eq(is_fewer, numbers->program->n_micro_batches < whole->program->n_micro_batches);
   counts->n_fewer += is_fewer;
   counts->n_all += !is_fewer;
+  counts->n_kept += are_kept(before, numbers);
   counts->n_experts += is_fewer && whole->workload->plan->ep > 1;
   counts->n_turns += is_fewer && lowering_takes_turns(whole->workload);
   counts->n_chained += is_fewer && whole->program->n_steps > 1;
@@ -75,14 +93,16 @@ static gboolean compare(const Case *drawn, Counts *counts) {
 
 TEST(numbers_by_fewer_micro_batches_are_those_of_all) {
   Counts counts = {0};
+  g_autoptr(Predictor) kept = predictor = predictor_new();
   for (int seed = 0; seed < n_plans; seed++) {
     g_auto(Case) drawn = long_case((guint)seed);
     compare(&drawn, &counts);
   }
   g_print("# %d by fewer, %d of them expanded, %d with loads on links, %d with small sends, %d bound by launches, %d "
-          "with experts, %d of them in turns, %d of several steps; %d by all\n",
+          "with experts, %d of them in turns, %d of several steps; %d by all; ops of %d kept from others\n",
           counts.n_fewer, counts.n_expanded, counts.n_contended, counts.n_eager, counts.n_launched, counts.n_experts,
-          counts.n_turns, counts.n_chained, counts.n_all);
+          counts.n_turns, counts.n_chained, counts.n_all, counts.n_kept);
+  ck_assert_int_gt(counts.n_kept, n_plans / 2);
   ck_assert_int_gt(counts.n_fewer, n_plans / 3);
   ck_assert_int_gt(counts.n_expanded, n_plans / 20);
   ck_assert_int_gt(counts.n_contended, n_plans / 20);

@@ -26,7 +26,7 @@ static Program *exchanging(const Order *order) {
   const Lowering lowering = {.order = order, .n_steps = 1};
   Program *program = program_new(placement->n_ranks, placement->n_stages, order->n_micro_batches);
   pass_place(program, &lowering);
-  exchange_send_recv(program, order, 1, FALSE);
+  exchange_send_recv(program, order, NULL);
   return program;
 }
 

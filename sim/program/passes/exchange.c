@@ -207,7 +207,7 @@ void exchange_send_recv(Program *program, const Order *order, const Workload *wo
   const gsize n_entries = (gsize)program->n_stages * program->n_micro_batches * 2;
   Exchanges run = {program,
                    order,
-                   .is_synchronous = workload->method->time.sends == SENDS_SYNCHRONOUS,
+                   .is_synchronous = workload != NULL && workload->method->time.sends == SENDS_SYNCHRONOUS,
                    .places = g_new0(Place, n_entries),
                    .received = g_new(gint32, n_entries),
                    .ranks = g_new0(RankExchange, n_ranks)};
