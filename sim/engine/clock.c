@@ -131,9 +131,9 @@ static void tax_rank(Clock *clock, gint32 rank, gint32 transfer, gint64 from_ns,
 
 /* All members of the transfer of this lane, which begins or ends. */
 static void tax_members(Clock *clock, gint32 lane, gint64 from_ns, gint64 to_ns) {
-  const TapeStep *step = lane_step(clock, lane);
   if (clock->taxed == NULL)
     return;
+  const TapeStep *step = lane_step(clock, lane);
   if (step->kind == TAPE_SEND)
     tax_rank(clock, partner_rank(clock, rank_of(lane), step), step->work, from_ns, to_ns);
   for (gint32 member = lane; member >= 0; member = clock->lanes[member].chain)
@@ -446,7 +446,7 @@ Clock *clock_new(Run *run) {
   g_assert(trace->n_ranks < G_MAXINT32 / LANES_PER_RANK);
   Clock *clock = g_new(Clock, 1);
   *clock = (Clock){.run = run,
-                   .contention = run->has_ways ? contention_new(trace) : NULL,
+                   .contention = run->has_ways ? contention_new(trace, (gint32)n_lanes) : NULL,
                    .taxed = run->timing->taxes != NULL ? g_new0(TaxedTime, trace->n_ranks) : NULL,
                    .lanes = g_new(Lane, n_lanes),
                    .n_awaited = g_new(guint8, n_records),

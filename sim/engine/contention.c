@@ -1,28 +1,14 @@
-/* A flow's rate is expressed in thousandths of its widest share. With s_w its share of way w and s its largest share:
- *
- *     cap = s,   bytes = (run − latency) · s,   on way w it counts s_w · 1000 / s times, of a capacity of 1000 · 1000
- *
- * so that flows on a full way get equal parts of that way's bytes. */
+/* Folded runs have their own flows, which are faster; unfolded ones, where a flow is at many ranks, the general ones. */
 #include "contention.h"
 
-#include "ticks.h"
-
-enum { OUT, IN, N_DIRECTIONS, LINKS_PER_RANK = TIMING_MAX_WAYS * N_DIRECTIONS };
-static const double WAY_CAPACITY = (double)TIMING_WHOLE_WAY * TIMING_WHOLE_WAY;
-
-/* What a transfer takes, ready for use in a flow. */
-typedef struct {
-  int n_ways;
-  gint32 link[TIMING_MAX_WAYS]; /* of rank 0, outgoing */
-  gint64 count[TIMING_MAX_WAYS];
-  double cap;
-  double bytes;
-  gint64 latency_ticks;
-} Demand;
+#include "demand.h"
+#include "flows.h"
+#include "rank_flows.h"
 
 struct Contention {
-  Demand *demands; /* [program transfers]; owned */
-  Flows *flows;
+  Demand *demands;       /* [program transfers]; owned */
+  RankFlows *rank_flows; /* folded; owned */
+  Flows *flows;          /* unfolded; owned */
   gint32 *links; /* [n_slots] scratch: of the flow being built; owned */
   gint64 *counts;
   gsize n_slots, n_links;
@@ -44,25 +30,45 @@ static Demand demand_of(const WayLoad *load, gint64 run_ns) {
     demand.link[demand.n_ways] = way * N_DIRECTIONS + OUT;
     demand.count[demand.n_ways++] = MAX(1, (gint64)load->share[way] * TIMING_WHOLE_WAY / widest);
   }
+  demand.alone = demand.cap;
+  demand.narrowest = -1;
+  for (int i = 0; i < demand.n_ways; i++) {
+    const double share = WAY_CAPACITY / (double)demand.count[i];
+    demand.out |= 1u << demand.link[i];
+    if (share < demand.alone) {
+      demand.alone = share;
+      demand.narrowest = demand.link[i];
+    }
+  }
+  demand.alone_ticks = ticks_of_s(demand.bytes / demand.alone);
   return demand;
 }
 
-Contention *contention_new(const Trace *trace) {
-  gint32 n_links = trace->n_ranks * LINKS_PER_RANK;
+static Flows *flows_of_all(gint32 n_ranks) {
+  const gint32 n_links = n_ranks * LINKS_PER_RANK;
   g_autofree double *capacity = g_new(double, n_links);
   for (gint32 i = 0; i < n_links; i++)
     capacity[i] = WAY_CAPACITY;
-  Contention *contention = g_new(Contention, 1);
-  *contention = (Contention){.demands = g_new(Demand, trace->timing->n_transfers),
-                             .flows = flows_new_on_links(capacity, n_links)};
-  for (int i = 0; i < trace->timing->n_transfers; i++)
-    contention->demands[i] = demand_of(&trace->timing->loads[i], trace->timing->transfers[i].run_ns);
+  return flows_new_on_links(capacity, n_links);
+}
+
+Contention *contention_new(const Trace *trace, gint32 n_lanes) {
+  const Timing *timing = trace->timing;
+  Contention *contention = g_new0(Contention, 1);
+  contention->demands = g_new(Demand, timing->n_transfers);
+  for (int i = 0; i < timing->n_transfers; i++)
+    contention->demands[i] = demand_of(&timing->loads[i], timing->transfers[i].run_ns);
+  if (trace->folded)
+    contention->rank_flows = rank_flows_new(contention->demands, timing->n_transfers, trace->n_ranks, n_lanes);
+  else
+    contention->flows = flows_of_all(trace->n_ranks);
   return contention;
 }
 
 void contention_free(Contention *contention) {
   if (contention == NULL)
     return;
+  rank_flows_free(contention->rank_flows);
   flows_free(contention->flows);
   g_free(contention->demands);
   g_free(contention->links);
@@ -120,6 +126,10 @@ static void start(Contention *contention, gint64 begin_ns, gint32 lane, const De
 
 void contention_send(Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer, gint32 from, gint32 to) {
   const Demand *demand = &contention->demands[transfer];
+  if (contention->rank_flows != NULL) {
+    rank_flows_send(contention->rank_flows, ticks_of_ns(begin_ns), lane, transfer, from, to);
+    return;
+  }
   begin(contention, N_DIRECTIONS);
   add_ways(contention, demand, from, OUT);
   add_ways(contention, demand, to, IN);
@@ -129,6 +139,10 @@ void contention_send(Contention *contention, gint64 begin_ns, gint32 lane, gint3
 void contention_collective(Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer, const gint32 *ranks,
                            gint32 n_ranks) {
   const Demand *demand = &contention->demands[transfer];
+  if (contention->rank_flows != NULL) {
+    rank_flows_collective(contention->rank_flows, ticks_of_ns(begin_ns), lane, transfer, ranks, n_ranks);
+    return;
+  }
   begin(contention, n_ranks);
   for (gint32 i = 0; i < n_ranks; i++)
     for (int direction = OUT; direction < N_DIRECTIONS; direction++)
@@ -136,32 +150,49 @@ void contention_collective(Contention *contention, gint64 begin_ns, gint32 lane,
   start(contention, begin_ns, lane, demand);
 }
 
-static TransferEnd end_of(guint64 tag, gint64 end_ticks) {
+static TransferEnd end_of(gint32 lane, gint64 end_ticks) {
   const gint64 end_ns = ticks_to_ns(end_ticks);
-  return (TransferEnd){lane_of(tag), (gint16)(ticks_of_ns(end_ns) - end_ticks), end_ns};
+  return (TransferEnd){lane, (gint16)(ticks_of_ns(end_ns) - end_ticks), end_ns};
 }
 
 gboolean contention_is_idle(const Contention *contention) {
-  return flows_n_active(contention->flows) == 0;
+  return contention->rank_flows != NULL ? rank_flows_are_idle(contention->rank_flows)
+                                        : flows_n_active(contention->flows) == 0;
 }
 
 gint64 contention_now_ns(const Contention *contention) {
-  return ticks_to_ns(flows_now(contention->flows));
+  return ticks_to_ns(contention->rank_flows != NULL ? rank_flows_now(contention->rank_flows)
+                                                    : flows_now(contention->flows));
 }
 
 gint64 contention_next_ns(Contention *contention) {
-  return ticks_to_ns(flows_next(contention->flows));
+  return ticks_to_ns(contention->rank_flows != NULL ? rank_flows_next(contention->rank_flows)
+                                                    : flows_next(contention->flows));
+}
+
+static void make_room(Contention *contention, gint32 n_ended) {
+  if (n_ended <= contention->n_ended_slots)
+    return;
+  contention->n_ended_slots = 2 * n_ended;
+  contention->ended = g_renew(TransferEnd, contention->ended, contention->n_ended_slots);
 }
 
 const TransferEnd *contention_advance(Contention *contention, gint32 *n_ended) {
+  if (contention->rank_flows != NULL) {
+    const gint32 *lanes;
+    *n_ended = rank_flows_advance(contention->rank_flows, &lanes);
+    if (*n_ended == 0)
+      return NULL;
+    make_room(contention, *n_ended);
+    for (gint32 i = 0; i < *n_ended; i++)
+      contention->ended[i] = end_of(lanes[i], rank_flows_now(contention->rank_flows));
+    return contention->ended;
+  }
   *n_ended = flows_advance(contention->flows, flows_next(contention->flows));
   const FlowEnd *ended = flows_ended(contention->flows);
-  if (*n_ended > contention->n_ended_slots) {
-    contention->n_ended_slots = 2 * *n_ended;
-    contention->ended = g_renew(TransferEnd, contention->ended, contention->n_ended_slots);
-  }
+  make_room(contention, *n_ended);
   for (gint32 i = 0; i < *n_ended; i++)
-    contention->ended[i] = end_of(ended[i].tag, ended[i].end_ticks);
+    contention->ended[i] = end_of(lane_of(ended[i].tag), ended[i].end_ticks);
   return contention->ended;
 }
 

@@ -5,7 +5,6 @@
  * Folded, a rank's ways stand for those of every rank it represents: these do the same thing at the same time, so
  * their flows are alike. Of a link that several ranks share, each rank's part is treated as a link of its own. */
 #pragma once
-#include "flows.h"
 #include "omitted.h"
 #include "trace.h"
 
@@ -16,8 +15,8 @@ gboolean contention_is_possible(const Trace *trace);
 /* Whether the run, together with what it omits (NULL: nothing), may exceed the time range of flows (days). No compute
  * op takes more than `slowest` times its time. */
 gboolean contention_is_too_long(const Trace *trace, double slowest, const Omitted *omitted);
-/* For a trace of which the first holds and the second does not. */
-Contention *contention_new(const Trace *trace);
+/* For a trace of which the first holds and the second does not; of so many lanes. */
+Contention *contention_new(const Trace *trace, gint32 n_lanes);
 void contention_free(Contention *contention);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Contention, contention_free)
 
@@ -43,6 +42,6 @@ typedef struct {
   gint64 end_ns;      /* rounded up */
 } TransferEnd;
 
-/* Advance to contention_next_ns(). Returns the *n_ended transfers that ended, ordered by (end, start); valid until
+/* Advance to contention_next_ns(). Returns the *n_ended transfers that ended; valid until
  * the next call. */
 const TransferEnd *contention_advance(Contention *contention, gint32 *n_ended);

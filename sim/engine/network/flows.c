@@ -368,6 +368,12 @@ void flows_rates(const Flows *flows, double *rates_Bps, guint64 n) {
       rates_Bps[flows->flows[f].tag] = flows->flows[f].rate_Bps;
 }
 
+void flows_bounds(const Flows *flows, gint32 *bounds, guint64 n) {
+  for (gint32 f = 0; f < flows->n_flow_slots; f++)
+    if (flows->flows[f].phase != FLOW_FREE && flows->flows[f].tag < n)
+      bounds[flows->flows[f].tag] = flows->flows[f].bound;
+}
+
 LinkLoad flows_link_load(const Flows *flows, gint32 id) {
   g_assert(flows->books != NULL);
   LinkLoad load = {flows->books[id].moved_bytes, flows->books[id].bound_flow_ticks};

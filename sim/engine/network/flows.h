@@ -69,6 +69,8 @@ gint32 flows_n_active(const Flows *flows);
 /* rates_Bps[tag] = the rate of one (not times its weight), 0 while in its latency, of all flows under way whose tags
  * are below n; the others stay as they are. */
 void flows_rates(const Flows *flows, double *rates_Bps, guint64 n);
+/* Likewise the link that sets each rate; −1: the cap. */
+void flows_bounds(const Flows *flows, gint32 *bounds, guint64 n);
 
 /* What a link of a network has done up to the present. Utilisation over time: the difference of moved_bytes between
  * two presents over capacity × time. The link that bounds a step is the one with the most bound_flow_s. */
