@@ -11,11 +11,10 @@
  * with those it meets, is followed as far as it goes while its state is in the cache.
  *
  * With taxes on transfers the horizon is now, and ends beyond it wait in a queue: a kernel's end moves when a transfer
- * begins beside it. Ends only move later, so an end that is due too early goes back into the queue. The horizon is
- * now, too, where the clock takes over from follow.c for as long as transfers conflict. Then it begins with the records
- * made so far: ops that ended before are released, those under way start anew at their own time. Flows of an earlier
- * turn, which have all ended, are therefore not begun again; and a transfer that ends at this very moment had its ways
- * to itself until then. */
+ * begins beside it. Ends only move later, so an end that is due too early goes back into the queue.
+ *
+ * Where the clock takes over from follow.c, ops that have ended are released, and those under way start anew at their
+ * own time. A transfer that ends at this very moment had its ways to itself until then. */
 #include "clock.h"
 
 #include "contention.h"
@@ -53,9 +52,7 @@ struct Clock {
   gint32 n_ready;
   gsize n_over;
   gint32 *members;   /* scratch: the ranks of a collective that begins */
-  gint32 last_place; /* no step of the tape after this one has started */
   gint64 horizon_ns; /* ops whose end is at or before this time have ended */
-  guint64 n_events;
 };
 
 static inline gint32 rank_of(gint32 lane) {
@@ -298,7 +295,6 @@ static inline void start(Clock *clock, gint32 rank, gint32 op) {
 static void start_ready(Clock *clock) {
   while (clock->n_ready > 0) {
     const RankOp next = clock->ready[--clock->n_ready];
-    clock->last_place = MAX(clock->last_place, clock->run->tape->place[next.op]);
     start(clock, next.rank, next.op);
   }
 }
@@ -324,7 +320,6 @@ static gboolean advance_flows(Clock *clock) {
     if (next_ns == G_MAXINT64 || next_ns > event_queue_next(&clock->queue))
       return FALSE;
     const TransferEnd *ended = contention_advance(clock->contention, &n_ended);
-    clock->n_events += (guint64)n_ended;
     end_flows(clock, ended, n_ended);
   }
   return n_ended > 0;
@@ -343,27 +338,16 @@ static gboolean take_due(Clock *clock) {
       event_queue_add(&clock->queue, clock->run->trace->end_ns[lane_record(clock, due[i])], due[i]);
     else
       end(clock, due[i]);
-  clock->n_events += (guint64)n_due;
   return n_due > 0;
 }
 
-/* No flow is under way, and everything that happens now has happened. */
-static gboolean is_at_rest(Clock *clock) {
-  return contention_is_idle(clock->contention) && event_queue_next(&clock->queue) > clock->horizon_ns;
-}
-
-/* FALSE: it came to rest after at least `n_least` events. */
-static gboolean go_on(Clock *clock, guint64 n_least) {
-  const guint64 rest_after = clock->n_events + n_least;
+static void go_on(Clock *clock) {
   do {
     do {
       start_ready(clock);
     } while (advance_flows(clock));
-    if (n_least > 0 && clock->n_events >= rest_after && is_at_rest(clock))
-      return FALSE;
   } while (take_due(clock));
   g_assert(clock->n_over == clock->run->trace->first[clock->run->trace->n_ranks]);
-  return TRUE;
 }
 
 void clock_run_all(Clock *clock) {
@@ -377,7 +361,7 @@ void clock_run_all(Clock *clock) {
         clock->ready[clock->n_ready++] = (RankOp){rank, op};
     start_ready(clock);
   }
-  go_on(clock, 0);
+  go_on(clock);
 }
 
 /* Whether the step ended before now_ns. A transfer that moves on its ways until this very moment has left them; a
@@ -390,39 +374,25 @@ static gboolean has_ended(const Run *run, const TapeStep *step, gint64 now_ns) {
          run->trace->start_ns[step->op] < now_ns;
 }
 
-/* Takes over the steps since the last turn that have a record, and the steps that wait for nothing else. */
-static void take_over(Clock *clock, gint64 now_ns, gint32 first, gint32 made) {
+void clock_run_from(Clock *clock, gint64 now_ns, gint32 n_made) {
   const Run *run = clock->run;
   const Tape *tape = run->tape;
-  made = MAX(made, clock->last_place + 1);
-  const gint32 end = made < tape->n_ops ? tape->open[made] : made;
-  for (gint32 s = first; s < made; s++) {
+  const gint32 end = n_made < tape->n_ops ? tape->open[n_made] : n_made;
+  for (gint32 s = 0; s < n_made; s++) {
     const TapeStep *step = &tape->steps[s];
-    if (clock->n_awaited[step->op] == OVER)
-      continue;
     if (has_ended(run, step, now_ns))
       let_go(clock, step->rank, step->op);
     else
       run->trace->start_ns[step->op] = run->trace->end_ns[step->op] = -1;
     clock->n_ready = 0; /* found below */
   }
-  for (gint32 s = end; s-- > first;) {
+  for (gint32 s = end; s-- > 0;) {
     const TapeStep *step = &tape->steps[s];
     if (clock->n_awaited[step->op] == 0)
       clock->ready[clock->n_ready++] = (RankOp){step->rank, step->op};
   }
-}
-
-gboolean clock_run_from(Clock *clock, gint64 now_ns, gint32 n_past, gint32 n_made, guint64 n_least) {
-  const int n_lanes = clock->run->trace->n_ranks * LANES_PER_RANK;
-  event_queue_empty(&clock->queue, clock->horizon_ns);
-  meetings_empty(&clock->meetings);
-  for (int lane = 0; lane < n_lanes; lane++)
-    clock->lanes[lane] = (Lane){.op = -1, .chain = -1};
-  take_over(clock, now_ns, n_past, n_made);
-  if (n_least == 0)
-    clock->horizon_ns = G_MAXINT64;
-  return go_on(clock, n_least);
+  clock->horizon_ns = G_MAXINT64;
+  go_on(clock);
 }
 
 static gint32 *number_collectives(Meetings *meetings, const Program *program, const Tape *tape) {
@@ -451,8 +421,7 @@ Clock *clock_new(Run *run) {
                    .lanes = g_new(Lane, n_lanes),
                    .n_awaited = g_new(guint8, n_records),
                    .ready = g_new(RankOp, n_lanes),
-                   .members = g_new(gint32, trace->n_ranks),
-                   .last_place = -1};
+                   .members = g_new(gint32, trace->n_ranks)};
   meetings_init(&clock->meetings, trace->program);
   clock->slot = number_collectives(&clock->meetings, trace->program, tape);
   meetings_finish(&clock->meetings, trace);
@@ -482,16 +451,4 @@ void clock_free(Clock *clock) {
   g_free(clock->ready);
   g_free(clock->members);
   g_free(clock);
-}
-
-gint64 clock_past_ns(const Clock *clock) {
-  return clock->horizon_ns;
-}
-
-gint64 clock_rest_ns(const Clock *clock) {
-  return MAX(contention_now_ns(clock->contention), clock->horizon_ns);
-}
-
-guint64 clock_n_events(const Clock *clock) {
-  return clock->n_events;
 }

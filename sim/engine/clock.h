@@ -12,12 +12,5 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Clock, clock_free)
 
 /* From the first moment to the last. */
 void clock_run_all(Clock *clock);
-/* Of a run that can be followed (follow.h), with the first n_made steps made so far, of which those before n_past are
- * final: takes over at now_ns, until at least `n_least` events have happened and no transfer is under way (FALSE), or
- * to the end (TRUE). n_least 0: to the end. */
-gboolean clock_run_from(Clock *clock, gint64 now_ns, gint32 n_past, gint32 n_made, guint64 n_least);
-/* Everything up to this time has happened, of all ops; of transfers. */
-gint64 clock_past_ns(const Clock *clock);
-gint64 clock_rest_ns(const Clock *clock);
-/* That it has taken so far. */
-guint64 clock_n_events(const Clock *clock);
+/* From the moment now_ns, of a run that was followed up to it (follow.h), with the first n_made steps of the tape. */
+void clock_run_from(Clock *clock, gint64 now_ns, gint32 n_made);

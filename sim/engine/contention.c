@@ -155,16 +155,6 @@ static TransferEnd end_of(gint32 lane, gint64 end_ticks) {
   return (TransferEnd){lane, (gint16)(ticks_of_ns(end_ns) - end_ticks), end_ns};
 }
 
-gboolean contention_is_idle(const Contention *contention) {
-  return contention->rank_flows != NULL ? rank_flows_are_idle(contention->rank_flows)
-                                        : flows_n_active(contention->flows) == 0;
-}
-
-gint64 contention_now_ns(const Contention *contention) {
-  return ticks_to_ns(contention->rank_flows != NULL ? rank_flows_now(contention->rank_flows)
-                                                    : flows_now(contention->flows));
-}
-
 gint64 contention_next_ns(Contention *contention) {
   return ticks_to_ns(contention->rank_flows != NULL ? rank_flows_next(contention->rank_flows)
                                                     : flows_next(contention->flows));

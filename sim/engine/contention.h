@@ -20,19 +20,15 @@ Contention *contention_new(const Trace *trace, gint32 n_lanes);
 void contention_free(Contention *contention);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Contention, contention_free)
 
-/* No transfer is under way. */
-gboolean contention_is_idle(const Contention *contention);
 /* Whether the transfer has a latency before it takes its ways: its begin may then be announced ahead of time. */
 gboolean contention_may_begin_ahead(const Contention *contention, gint32 transfer);
 
 /* Begin a transfer that takes ways at begin_ns: a send between two recorded ranks, or a collective of these ranks.
- * `lane` identifies it; a lane has at most one transfer under way. begin_ns ≥ contention_now_ns(), and ≤
- * contention_next_ns() unless the transfer may begin ahead. */
+ * `lane` identifies it; a lane has at most one transfer under way. begin_ns is not before the last event, and
+ * ≤ contention_next_ns() unless the transfer may begin ahead. */
 void contention_send(Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer, gint32 from, gint32 to);
 void contention_collective(Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer, const gint32 *ranks,
                            gint32 n_ranks);
-/* Everything up to this time has happened. */
-gint64 contention_now_ns(const Contention *contention);
 /* The time of the next event; G_MAXINT64: none. */
 gint64 contention_next_ns(Contention *contention);
 

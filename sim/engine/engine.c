@@ -1,5 +1,5 @@
-/* A folded run is followed as far as the first conflict of transfers; the clock takes over until none is under way, and
- * so on. All other runs are left to the clock. */
+/* A folded run is followed as far as the first conflict of transfers; from there, and in all other runs, the clock has
+ * it. */
 #include "clock.h"
 #include "contention.h"
 #include "follow.h"
@@ -145,39 +145,13 @@ gboolean engine_add_omitted(const Simulation *simulation, Trace *trace, const Om
 
 /* --- the run --- */
 
-/* Compares the records that are final with what the calls of the clock so far have cost, in events. Where many
- * transfers conflict, the clock is called so often that it had better run to the end. The constants here and below
- * are the best of those tried on sweeps of GPT-3 175B (2026-11); none changes a result. */
-static gboolean is_called_too_often(const Clock *clock, const Follow *follow, const Trace *trace, guint64 n_calls) {
-  enum { EVENTS_PER_CALL_AND_RANK = 4, SMALL_PART = 16 };
-  const guint64 n_spent = clock_n_events(clock) + n_calls * EVENTS_PER_CALL_AND_RANK * (guint64)trace->n_ranks;
-  return n_spent > (guint64)follow_n_past(follow) + trace->first[trace->n_ranks] / SMALL_PART;
-}
-
-/* Where transfers conflict, the clock takes over until they no longer do. One call costs about as much as
- * MOST_PATIENCE / 16 of its events; a record made without the clock costs 1 / RECORDS_PER_EVENT of an event. The
- * clock runs on for as long as the records made in vain have cost, and for longer and longer while it is called again
- * soon, that is within SOON records of a rank. */
-static void take_turns(Run *run) {
-  enum { LEAST_PATIENCE = 32, MOST_PATIENCE = 1024, RECORDS_PER_EVENT = 16, SOON = 17 };
-  const Trace *trace = run->trace;
-  guint64 patience = LEAST_PATIENCE; /* events */
-  g_autoptr(Follow) follow = follow_new(run);
-  g_autoptr(Clock) clock = NULL;
-  gboolean has_ended = FALSE;
-  for (guint64 n_calls = 0; !has_ended; n_calls++) {
-    gint32 n_made;
-    const gint64 past_ns = clock != NULL ? clock_past_ns(clock) : 0, rest_ns = clock != NULL ? clock_rest_ns(clock) : -1;
-    const gint64 conflict_ns = follow_to_conflict(follow, past_ns, rest_ns, &n_made);
-    if (conflict_ns == G_MAXINT64)
-      break;
-    if (clock == NULL)
-      clock = clock_new(run);
-    patience = n_made < SOON * trace->n_ranks ? MIN(4 * patience, MOST_PATIENCE) : LEAST_PATIENCE;
-    const guint64 n_least = patience + (guint64)n_made / RECORDS_PER_EVENT;
-    has_ended = clock_run_from(clock, conflict_ns, follow_n_past(follow), follow_n_made(follow),
-                               is_called_too_often(clock, follow, trace, n_calls) ? 0 : n_least * 0);
-  }
+static void follow(Run *run) {
+  gint32 n_made;
+  const gint64 conflict_ns = follow_to_conflict(run, &n_made);
+  if (conflict_ns == G_MAXINT64)
+    return;
+  g_autoptr(Clock) clock = clock_new(run);
+  clock_run_from(clock, conflict_ns, n_made);
 }
 
 Trace *engine_run(const Simulation *simulation, EngineStats *stats) {
@@ -191,7 +165,7 @@ Trace *engine_run(const Simulation *simulation, EngineStats *stats) {
   Run run;
   run_init(&run, simulation, tape, trace);
   if (follow_can(&run)) {
-    take_turns(&run);
+    follow(&run);
   } else {
     g_autoptr(Clock) clock = clock_new(&run);
     clock_run_all(clock);

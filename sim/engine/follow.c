@@ -16,15 +16,14 @@ typedef struct {
   int n;
 } IntervalList;
 
-struct Follow {
-  Run *run;
+typedef struct {
+  const Run *run;
   gint64 *meeting_ns;    /* [meetings] latest (arrival + run) so far; owned, as are all below */
   gint32 *n_coming;      /* [meetings] members still to arrive */
-  gint32 n_past, n_made; /* leading steps whose records are final; that have one */
   gint32 *first_left;    /* [ranks] into Tape.transfers: the first that may not have ended */
   gint32 *last_transfer; /* [ranks] no later op is a transfer with a record; −1: none is */
   IntervalList out, in;  /* scratch: the transfers of one rank */
-};
+} Follow;
 
 static gint64 longest(const OpTime *times, int n) {
   gint64 longest_ns = 0;
@@ -51,39 +50,28 @@ gboolean follow_can(const Run *run) {
   return simulation->folded && run->timing->taxes == NULL && simulation->jitter == 0 && is_short(run);
 }
 
-Follow *follow_new(Run *run) {
+static void follow_init(Follow *follow, const Run *run) {
   const Tape *tape = run->tape;
-  Follow *follow = g_new(Follow, 1);
   *follow = (Follow){.run = run,
-                     .meeting_ns = g_new(gint64, tape->n_meetings),
+                     .meeting_ns = g_new0(gint64, tape->n_meetings),
                      .n_coming = g_new(gint32, tape->n_meetings),
                      .first_left = g_memdup2(tape->first_transfer, sizeof(gint32) * (gsize)tape->n_ranks),
                      .last_transfer = g_new(gint32, tape->n_ranks),
                      .out.intervals = g_new(Interval, tape->most_transfers),
                      .in.intervals = g_new(Interval, tape->most_transfers)};
+  for (int m = 0; m < tape->n_meetings; m++)
+    follow->n_coming[m] = tape->first_member[m + 1] - tape->first_member[m];
   for (int rank = 0; rank < tape->n_ranks; rank++)
     follow->last_transfer[rank] = -1;
-  return follow;
 }
 
-void follow_free(Follow *follow) {
-  if (follow == NULL)
-    return;
+static void follow_clear(Follow *follow) {
   g_free(follow->meeting_ns);
   g_free(follow->n_coming);
   g_free(follow->first_left);
   g_free(follow->last_transfer);
   g_free(follow->out.intervals);
   g_free(follow->in.intervals);
-  g_free(follow);
-}
-
-gint32 follow_n_past(const Follow *follow) {
-  return follow->n_past;
-}
-
-gint32 follow_n_made(const Follow *follow) {
-  return follow->n_made;
 }
 
 /* --- records --- */
@@ -95,8 +83,7 @@ static void end_meeting(const Follow *follow, gint32 meeting) {
     follow->run->trace->end_ns[tape->members[m]] = follow->meeting_ns[meeting];
 }
 
-/* A send or receive has its start. The partner, whose own step finds it done if the clock has started it, has a record
- * now too, or at least its bytes move. */
+/* A send or receive has its start. Then the partner may have a record too, or at least its bytes move. */
 static void meet_partner(Follow *follow, const TapeStep *step) {
   const Run *run = follow->run;
   const TapeStep *partner = tape_step(run->tape, step->meets);
@@ -128,27 +115,12 @@ static void start_transfer(Follow *follow, const TapeStep *step) {
   }
 }
 
-/* Records that end up to past_ns are final; meetings are counted anew. */
-static void begin_turn(Follow *follow, gint64 past_ns) {
-  const Tape *tape = follow->run->tape;
-  const gint64 *end_ns = follow->run->trace->end_ns;
-  while (follow->n_past < tape->n_ops && end_ns[tape->steps[follow->n_past].op] >= 0 &&
-         end_ns[tape->steps[follow->n_past].op] <= past_ns)
-    follow->n_past++;
-  for (int m = 0; m < tape->n_meetings; m++) {
-    follow->meeting_ns[m] = 0;
-    follow->n_coming[m] = tape->first_member[m + 1] - tape->first_member[m];
-  }
-}
-
-/* Fill the records of these steps that have no end yet. */
+/* Fill the records of these steps. */
 static void make_records(Follow *follow, gint32 begin, gint32 end) {
   const Run *run = follow->run;
   Trace *trace = run->trace;
   for (gint32 s = begin; s < end; s++) {
     const TapeStep *step = &run->tape->steps[s];
-    if (trace->end_ns[step->op] >= 0)
-      continue;
     gint64 issue_ns;
     const gint64 ready_ns = run_ready_ns(run, 0, step, &issue_ns);
     gint64 *start_ns = &trace->start_ns[step->op], *end_ns = &trace->end_ns[step->op];
@@ -247,26 +219,25 @@ static gint64 conflict_after(Follow *follow, gint64 from_ns) {
   return conflict_ns;
 }
 
-/* Makes records one stretch of the tape at a time, each twice as long as the last. A conflict found among them counts
- * only up to the moment before which no further op can be ready. */
-gint64 follow_to_conflict(Follow *follow, gint64 past_ns, gint64 rest_ns, gint32 *n_made) {
+/* One stretch of the tape at a time, each twice as long as the last. A conflict found counts only up to the moment
+ * before which no further op can be ready. */
+gint64 follow_to_conflict(const Run *run, gint32 *n_made) {
   enum { STEPS_OF_A_RANK = 16 };
-  const Tape *tape = follow->run->tape;
-  const gboolean has_ways = follow->run->has_ways;
-  gint32 n_steps = has_ways ? STEPS_OF_A_RANK * tape->n_ranks : tape->n_ops;
-  gint64 conflict_ns, until_ns;
-  begin_turn(follow, past_ns);
-  gint32 made = follow->n_past;
+  const gint32 n_ops = run->tape->n_ops;
+  gint32 n_steps = run->has_ways ? STEPS_OF_A_RANK * run->tape->n_ranks : n_ops;
+  gint64 conflict_ns, until_ns = -1;
+  Follow follow;
+  follow_init(&follow, run);
+  *n_made = 0;
   do {
-    const gint32 end = tape->n_ops - made > n_steps ? made + n_steps : tape->n_ops;
-    make_records(follow, made, end);
-    made = end;
-    n_steps = 2 * MIN(n_steps, tape->n_ops / 2);
-    until_ns = earliest_ready(follow, made);
-    conflict_ns = has_ways ? conflict_after(follow, rest_ns) : G_MAXINT64;
-    rest_ns = MAX(rest_ns, until_ns);
+    const gint32 end = n_ops - *n_made > n_steps ? *n_made + n_steps : n_ops;
+    const gint64 rest_ns = until_ns;
+    make_records(&follow, *n_made, end);
+    *n_made = end;
+    n_steps = 2 * MIN(n_steps, n_ops / 2);
+    until_ns = earliest_ready(&follow, end);
+    conflict_ns = run->has_ways ? conflict_after(&follow, rest_ns) : G_MAXINT64;
   } while (conflict_ns > until_ns);
-  follow->n_made = made;
-  *n_made = made - follow->n_past;
+  follow_clear(&follow);
   return conflict_ns;
 }

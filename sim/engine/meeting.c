@@ -64,10 +64,6 @@ void meetings_finish(Meetings *meetings, const Trace *trace) {
   }
   meetings->meetings = g_new(Meeting, n_meetings);
   meetings->n_meetings = n_meetings;
-  meetings_empty(meetings);
-}
-
-void meetings_empty(Meetings *meetings) {
   for (gsize i = 0; i < meetings->n_meetings; i++)
     meetings->meetings[i] = (Meeting){.last = -1};
 }

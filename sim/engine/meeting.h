@@ -35,8 +35,6 @@ void meetings_init(Meetings *meetings, const Program *program);
 void meetings_begin_list(Meetings *meetings);
 gint32 meetings_number(Meetings *meetings, gint32 group, Stream stream); /* slot of the list's next collective */
 void meetings_finish(Meetings *meetings, const Trace *trace);
-/* Nobody has arrived anywhere. */
-void meetings_empty(Meetings *meetings);
 void meetings_clear(Meetings *meetings);
 
 static inline Meeting *meetings_at(const Meetings *meetings, int rank, gint32 group_index, gint32 slot,

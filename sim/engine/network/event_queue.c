@@ -25,12 +25,6 @@ void event_queue_clear(EventQueue *queue) {
   *queue = (EventQueue){0};
 }
 
-void event_queue_empty(EventQueue *queue, gint64 now) {
-  queue->now = now;
-  queue->used = 0;
-  queue->next = G_MAXINT64;
-}
-
 void event_queue_grow(EventQueue *queue, gsize n_ids) {
   queue->events = g_renew(Event, queue->events, n_ids);
 }

@@ -26,8 +26,6 @@ typedef struct {
 
 void event_queue_init(EventQueue *queue, gsize n_ids);
 void event_queue_clear(EventQueue *queue);
-/* Remove all events and set the present to `now`. */
-void event_queue_empty(EventQueue *queue, gint64 now);
 /* Make room for more ids; queued events stay. */
 void event_queue_grow(EventQueue *queue, gsize n_ids);
 

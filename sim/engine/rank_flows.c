@@ -1,0 +1,479 @@
+/* Each rank lists the flows that move on its ways. One that meets no other there has the rate it always has alone;
+ * those that meet, directly or through others, are a part, whose rates are looked up among the parts met before, and
+ * otherwise worked out by flows.h. What changes at one moment is solved once all of it has happened. */
+#include "rank_flows.h"
+
+#include <string.h>
+
+#include "event_queue.h"
+#include "flows.h"
+
+enum { MOST_KNOWN = 6 }; /* flows of a part that is remembered */
+
+/* One of a rank's places, and the links that a flow takes there, as bits. */
+typedef struct {
+  gint32 lane;
+  guint32 links;
+} User;
+
+typedef struct {
+  User *users; /* owned */
+  gint32 n, n_slots;
+} RankUsers;
+
+typedef struct {
+  gint64 settled_ticks;
+  double rate, remaining; /* bytes, at settled_ticks */
+  gint32 transfer;
+  gint32 bound;     /* the link that sets the rate; −1: the cap, or it has no rate yet */
+  gint32 ranks[2];  /* a send's; a collective's first */
+  gint32 n_ranks;   /* a collective's; 0: a send */
+  gint32 *members;  /* of a collective of several ranks; owned, kept for the next */
+  guint64 seen;     /* the turn in which its part was last solved */
+  gboolean moves;
+} RankFlow;
+
+/* A part's flows, in the order of their lanes: alike transfers between ranks as far apart have the same rates. */
+typedef struct {
+  gint32 n;
+  struct {
+    gint32 kind, ranks[2]; /* the first of all ranks is 0; −1: none */
+  } of[MOST_KNOWN];
+} PartKey;
+
+typedef struct {
+  PartKey key;
+  double rates[MOST_KNOWN];
+  gint32 bounds[MOST_KNOWN]; /* of rank 0 */
+} KnownPart;
+
+struct RankFlows {
+  const Demand *demands;
+  gint32 n_transfers, n_ranks, n_lanes;
+  RankFlow *flows;  /* [lanes]; owned, as are all below */
+  RankUsers *ranks; /* [ranks] */
+  EventQueue queue; /* begins to move, and ends; an id is a lane */
+  gint64 now_ticks;
+  gint32 *ended; /* [lanes] */
+  GArray *changed; /* of gint32: lanes of flows to be solved */
+  gint32 *part;    /* [lanes] of the part being solved */
+  gint32 n_part;
+  guint64 turn;
+  gint32 *kind_of;   /* [transfers]: those of one kind take the same share of the same ways; NULL: not found yet */
+  GHashTable *known; /* set of KnownPart */
+};
+
+static guint hash_key(gconstpointer key) {
+  const guint64 spread = 0x9E3779B97F4A7C15u; /* 2⁶⁴ / golden ratio */
+  const PartKey *part = key;
+  guint64 hash = (guint64)part->n;
+  for (gint32 i = 0; i < part->n; i++)
+    hash = (hash ^ (guint64)(guint32)part->of[i].kind << 32 ^ (guint64)(guint32)part->of[i].ranks[0] << 16 ^
+            (guint32)part->of[i].ranks[1]) *
+           spread;
+  return (guint)(hash >> 32);
+}
+
+static gboolean same_key(gconstpointer a, gconstpointer b) {
+  const PartKey *x = a, *y = b;
+  return x->n == y->n && memcmp(x->of, y->of, sizeof *x->of * (gsize)x->n) == 0;
+}
+
+RankFlows *rank_flows_new(const Demand *demands, gint32 n_transfers, gint32 n_ranks, gint32 n_lanes) {
+  RankFlows *flows = g_new(RankFlows, 1);
+  *flows = (RankFlows){.demands = demands,
+                       .n_transfers = n_transfers,
+                       .n_ranks = n_ranks,
+                       .n_lanes = n_lanes,
+                       .flows = g_new0(RankFlow, n_lanes),
+                       .ranks = g_new0(RankUsers, n_ranks),
+                       .ended = g_new(gint32, n_lanes),
+                       .changed = g_array_new(FALSE, FALSE, sizeof(gint32)),
+                       .part = g_new(gint32, n_lanes),
+                       .known = g_hash_table_new_full(hash_key, same_key, g_free, NULL)};
+  event_queue_init(&flows->queue, (gsize)n_lanes);
+  return flows;
+}
+
+void rank_flows_free(RankFlows *flows) {
+  if (flows == NULL)
+    return;
+  for (gint32 lane = 0; lane < flows->n_lanes; lane++)
+    g_free(flows->flows[lane].members);
+  for (gint32 rank = 0; rank < flows->n_ranks; rank++)
+    g_free(flows->ranks[rank].users);
+  g_free(flows->flows);
+  g_free(flows->ranks);
+  event_queue_clear(&flows->queue);
+  g_free(flows->ended);
+  g_array_unref(flows->changed);
+  g_free(flows->part);
+  g_free(flows->kind_of);
+  g_hash_table_unref(flows->known);
+  g_free(flows);
+}
+
+/* --- begins --- */
+
+static RankFlow *begin(RankFlows *flows, gint64 at_ticks, gint32 lane, gint32 transfer, gint32 n_ranks) {
+  const Demand *demand = &flows->demands[transfer];
+  RankFlow *flow = &flows->flows[lane];
+  flow->rate = 0;
+  flow->remaining = demand->bytes;
+  flow->transfer = transfer;
+  flow->bound = -1;
+  flow->n_ranks = n_ranks;
+  flow->moves = FALSE;
+  event_queue_add(&flows->queue, add_ticks(at_ticks, demand->latency_ticks), lane);
+  return flow;
+}
+
+void rank_flows_send(RankFlows *flows, gint64 at_ticks, gint32 lane, gint32 transfer, gint32 from, gint32 to) {
+  RankFlow *flow = begin(flows, at_ticks, lane, transfer, 0);
+  flow->ranks[0] = from;
+  flow->ranks[1] = to;
+}
+
+void rank_flows_collective(RankFlows *flows, gint64 at_ticks, gint32 lane, gint32 transfer, const gint32 *ranks,
+                           gint32 n_ranks) {
+  RankFlow *flow = begin(flows, at_ticks, lane, transfer, n_ranks);
+  flow->ranks[0] = ranks[0];
+  if (n_ranks == 1)
+    return;
+  if (flow->members == NULL)
+    flow->members = g_new(gint32, flows->n_ranks);
+  memcpy(flow->members, ranks, sizeof *ranks * (gsize)n_ranks);
+}
+
+/* --- where a flow is --- */
+
+static inline gint32 n_places(const RankFlow *flow) {
+  return flow->n_ranks == 0 ? 2 : flow->n_ranks;
+}
+
+/* The rank of a place, and the links there, as bits. */
+static inline gint32 place_at(const RankFlows *flows, const RankFlow *flow, gint32 i, guint32 *links) {
+  const Demand *demand = &flows->demands[flow->transfer];
+  if (flow->n_ranks == 0) {
+    *links = i == 0 ? demand->out : demand->out << 1;
+    return flow->ranks[i];
+  }
+  *links = demand->out | demand->out << 1;
+  return flow->n_ranks == 1 ? flow->ranks[0] : flow->members[i];
+}
+
+static inline void change(RankFlows *flows, gint32 lane) {
+  g_array_append_val(flows->changed, lane);
+}
+
+/* Whether it meets others there. */
+static gboolean join(RankFlows *flows, gint32 lane) {
+  const RankFlow *flow = &flows->flows[lane];
+  guint32 met = 0;
+  for (gint32 i = 0; i < n_places(flow); i++) {
+    guint32 links;
+    RankUsers *at = &flows->ranks[place_at(flows, flow, i, &links)];
+    if (at->n == at->n_slots) {
+      at->n_slots = MAX(2 * at->n_slots, 4);
+      at->users = g_renew(User, at->users, at->n_slots);
+    }
+    for (gint32 u = 0; u < at->n; u++)
+      met |= at->users[u].links & links;
+    at->users[at->n++] = (User){lane, links};
+  }
+  return met != 0;
+}
+
+/* Those that it met there change. */
+static void leave(RankFlows *flows, gint32 lane) {
+  const RankFlow *flow = &flows->flows[lane];
+  for (gint32 i = 0; i < n_places(flow); i++) {
+    guint32 links;
+    RankUsers *at = &flows->ranks[place_at(flows, flow, i, &links)];
+    gint32 n_left = 0;
+    for (gint32 u = 0; u < at->n; u++) {
+      const User user = at->users[u];
+      if (user.lane == lane)
+        continue;
+      at->users[n_left++] = user;
+      if (user.links & links)
+        change(flows, user.lane);
+    }
+    at->n = n_left;
+  }
+}
+
+/* --- rates --- */
+
+static void set_rate(RankFlows *flows, gint32 lane, double rate, gint32 bound) {
+  RankFlow *flow = &flows->flows[lane];
+  const double before = flow->rate;
+  if (rate == before && bound == flow->bound)
+    return;
+  flow->bound = bound;
+  if (before > 0) {
+    const double bytes = before * ((double)(flows->now_ticks - flow->settled_ticks) / TICKS_PER_S);
+    flow->settled_ticks = flows->now_ticks;
+    flow->remaining -= MIN(bytes, flow->remaining);
+    if (rate == before)
+      return;
+    event_queue_remove(&flows->queue, lane);
+  }
+  flow->rate = rate;
+  event_queue_add(&flows->queue, add_ticks(flows->now_ticks, ticks_of_s(flow->remaining / rate)), lane);
+}
+
+/* The narrowest way binds, at the first of the flow's ranks. */
+static void set_alone(RankFlows *flows, gint32 lane) {
+  const RankFlow *flow = &flows->flows[lane];
+  const Demand *demand = &flows->demands[flow->transfer];
+  gint32 bound = -1;
+  if (demand->narrowest >= 0) {
+    gint32 first = 0;
+    guint32 links;
+    for (gint32 i = 1; i < n_places(flow); i++)
+      if (place_at(flows, flow, i, &links) < place_at(flows, flow, first, &links))
+        first = i;
+    const gint32 rank = place_at(flows, flow, first, &links);
+    bound = rank * LINKS_PER_RANK + demand->narrowest + (flow->n_ranks == 0 && first == 1 ? IN : OUT);
+  }
+  set_rate(flows, lane, demand->alone, bound);
+}
+
+static gint32 compare_numbers(gconstpointer a, gconstpointer b) {
+  const gint32 x = *(const gint32 *)a, y = *(const gint32 *)b;
+  return (x > y) - (x < y);
+}
+
+/* The flows that meet this one, directly or through others, in the order of their lanes. */
+static void gather(RankFlows *flows, gint32 lane) {
+  flows->n_part = 0;
+  flows->part[flows->n_part++] = lane;
+  flows->flows[lane].seen = flows->turn;
+  for (gint32 p = 0; p < flows->n_part; p++) {
+    const RankFlow *flow = &flows->flows[flows->part[p]];
+    for (gint32 i = 0; i < n_places(flow); i++) {
+      guint32 links;
+      const RankUsers *at = &flows->ranks[place_at(flows, flow, i, &links)];
+      for (gint32 u = 0; u < at->n; u++) {
+        RankFlow *other = &flows->flows[at->users[u].lane];
+        if (!(at->users[u].links & links) || other->seen == flows->turn)
+          continue;
+        other->seen = flows->turn;
+        flows->part[flows->n_part++] = at->users[u].lane;
+      }
+    }
+  }
+  if (flows->n_part > 1)
+    qsort(flows->part, (gsize)flows->n_part, sizeof *flows->part, compare_numbers);
+}
+
+/* All links of the part's flows, each once, in ascending order; gint32. Owned by the caller. */
+static GArray *links_of_part(const RankFlows *flows) {
+  GArray *all = g_array_new(FALSE, FALSE, sizeof(gint32));
+  for (gint32 p = 0; p < flows->n_part; p++) {
+    const RankFlow *flow = &flows->flows[flows->part[p]];
+    for (gint32 i = 0; i < n_places(flow); i++) {
+      guint32 links;
+      const gint32 rank = place_at(flows, flow, i, &links);
+      for (; links != 0; links &= links - 1) {
+        const gint32 link = rank * LINKS_PER_RANK + __builtin_ctz(links);
+        g_array_append_val(all, link);
+      }
+    }
+  }
+  g_array_sort(all, compare_numbers);
+  guint n = 0;
+  for (guint i = 0; i < all->len; i++)
+    if (n == 0 || g_array_index(all, gint32, n - 1) != g_array_index(all, gint32, i))
+      g_array_index(all, gint32, n++) = g_array_index(all, gint32, i);
+  g_array_set_size(all, n);
+  return all;
+}
+
+static gint64 count_on(const Demand *demand, gint32 link) {
+  int i = 0;
+  while (demand->link[i] != (link & ~IN))
+    i++;
+  return demand->count[i];
+}
+
+/* Starts flow `p` of the part among others like it, on links numbered by `all`. */
+static void start_apart(const RankFlows *flows, gint32 p, const GArray *all, Flows *apart) {
+  const RankFlow *flow = &flows->flows[flows->part[p]];
+  const Demand *demand = &flows->demands[flow->transfer];
+  g_autofree gint32 *numbers = g_new(gint32, all->len);
+  g_autofree gint64 *counts = g_new(gint64, all->len);
+  gint32 n = 0;
+  for (gint32 i = 0; i < n_places(flow); i++) {
+    guint32 links, number;
+    const gint32 rank = place_at(flows, flow, i, &links);
+    for (; links != 0; links &= links - 1) {
+      const gint32 own = __builtin_ctz(links), link = rank * LINKS_PER_RANK + own;
+      g_array_binary_search((GArray *)all, &link, compare_numbers, &number);
+      numbers[n] = (gint32)number;
+      counts[n++] = count_on(demand, own);
+    }
+  }
+  const FlowRequest request = {.route = {.links = numbers, .n_links = n},
+                               .counts = counts,
+                               .weight = 1,
+                               .bytes = G_MAXINT32,
+                               .cap_Bps = demand->cap,
+                               .tag = (guint64)p};
+  flows_start(apart, 0, &request);
+}
+
+/* rates[p] and bounds[p], of flow p of the part. */
+static void work_out(const RankFlows *flows, double *rates, gint32 *bounds) {
+  g_autoptr(GArray) all = links_of_part(flows);
+  g_autofree double *capacity = g_new(double, all->len);
+  for (guint i = 0; i < all->len; i++)
+    capacity[i] = WAY_CAPACITY;
+  g_autoptr(Flows) apart = flows_new_on_links(capacity, (gint32)all->len);
+  for (gint32 p = 0; p < flows->n_part; p++)
+    start_apart(flows, p, all, apart);
+  flows_advance(apart, 0);
+  flows_rates(apart, rates, (guint64)flows->n_part);
+  flows_bounds(apart, bounds, (guint64)flows->n_part);
+  for (gint32 p = 0; p < flows->n_part; p++)
+    if (bounds[p] >= 0)
+      bounds[p] = g_array_index(all, gint32, bounds[p]);
+}
+
+static gboolean take_alike(const Demand *a, const Demand *b) {
+  return a->n_ways == b->n_ways && a->cap == b->cap &&
+         memcmp(a->link, b->link, sizeof *a->link * (gsize)a->n_ways) == 0 &&
+         memcmp(a->count, b->count, sizeof *a->count * (gsize)a->n_ways) == 0;
+}
+
+static void find_kinds(RankFlows *flows) {
+  g_autoptr(GArray) firsts = g_array_new(FALSE, FALSE, sizeof(gint32)); /* the first transfer of each kind */
+  flows->kind_of = g_new(gint32, flows->n_transfers);
+  for (gint32 i = 0; i < flows->n_transfers; i++) {
+    guint kind = 0;
+    while (kind < firsts->len &&
+           !take_alike(&flows->demands[g_array_index(firsts, gint32, kind)], &flows->demands[i]))
+      kind++;
+    if (kind == firsts->len)
+      g_array_append_val(firsts, i);
+    flows->kind_of[i] = (gint32)kind;
+  }
+}
+
+/* FALSE: the part is not of a kind that is remembered. `rank`: the one that is 0 in the key. */
+static gboolean find_key(RankFlows *flows, PartKey *key, gint32 *rank) {
+  if (flows->n_part > MOST_KNOWN)
+    return FALSE;
+  if (flows->kind_of == NULL)
+    find_kinds(flows);
+  *rank = G_MAXINT32;
+  for (gint32 p = 0; p < flows->n_part; p++) {
+    const RankFlow *flow = &flows->flows[flows->part[p]];
+    if (flow->n_ranks > 1)
+      return FALSE;
+    *rank = MIN(*rank, flow->n_ranks == 1 ? flow->ranks[0] : MIN(flow->ranks[0], flow->ranks[1]));
+  }
+  key->n = flows->n_part;
+  for (gint32 p = 0; p < flows->n_part; p++) {
+    const RankFlow *flow = &flows->flows[flows->part[p]];
+    key->of[p].kind = flows->kind_of[flow->transfer];
+    key->of[p].ranks[0] = flow->ranks[0] - *rank;
+    key->of[p].ranks[1] = flow->n_ranks == 0 ? flow->ranks[1] - *rank : -1;
+  }
+  return TRUE;
+}
+
+static const KnownPart *known_part(RankFlows *flows, const PartKey *key, gint32 rank) {
+  KnownPart *part = g_hash_table_lookup(flows->known, key);
+  if (part != NULL)
+    return part;
+  part = g_new0(KnownPart, 1);
+  part->key = *key;
+  work_out(flows, part->rates, part->bounds);
+  for (gint32 p = 0; p < key->n; p++)
+    if (part->bounds[p] >= 0)
+      part->bounds[p] -= rank * LINKS_PER_RANK;
+  g_hash_table_add(flows->known, part);
+  return part;
+}
+
+/* The part that flow `lane` is in. */
+static void solve(RankFlows *flows, gint32 lane) {
+  PartKey key;
+  gint32 rank;
+  gather(flows, lane);
+  if (flows->n_part == 1) {
+    set_alone(flows, lane);
+  } else if (find_key(flows, &key, &rank)) {
+    const KnownPart *part = known_part(flows, &key, rank);
+    for (gint32 p = 0; p < flows->n_part; p++)
+      set_rate(flows, flows->part[p], part->rates[p],
+               part->bounds[p] >= 0 ? part->bounds[p] + rank * LINKS_PER_RANK : -1);
+  } else {
+    g_autofree double *rates = g_new(double, flows->n_part);
+    g_autofree gint32 *bounds = g_new(gint32, flows->n_part);
+    work_out(flows, rates, bounds);
+    for (gint32 p = 0; p < flows->n_part; p++)
+      set_rate(flows, flows->part[p], rates[p], bounds[p]);
+  }
+}
+
+static void solve_changed(RankFlows *flows) {
+  if (flows->changed->len == 0)
+    return;
+  flows->turn++;
+  for (guint i = 0; i < flows->changed->len; i++) {
+    const gint32 lane = g_array_index(flows->changed, gint32, i);
+    if (flows->flows[lane].moves && flows->flows[lane].seen != flows->turn)
+      solve(flows, lane);
+  }
+  g_array_set_size(flows->changed, 0);
+}
+
+/* --- time --- */
+
+gint64 rank_flows_now(const RankFlows *flows) {
+  return flows->now_ticks;
+}
+
+gint64 rank_flows_next(RankFlows *flows) {
+  return MIN(event_queue_next(&flows->queue), TICKS_NEVER);
+}
+
+/* TRUE: the flow of the lane ends; otherwise it begins to move. One that is alone, and does not end at once, needs no
+ * solving; others that join it at this moment bring it into a part. */
+static gboolean happens(RankFlows *flows, gint32 lane) {
+  RankFlow *flow = &flows->flows[lane];
+  if (flow->moves) {
+    flow->moves = FALSE;
+    leave(flows, lane);
+    return TRUE;
+  }
+  flow->settled_ticks = flows->now_ticks;
+  if (flow->remaining == 0)
+    return TRUE;
+  flow->moves = TRUE;
+  if (join(flows, lane) || flows->demands[flow->transfer].alone_ticks == 0)
+    change(flows, lane);
+  else
+    set_alone(flows, lane);
+  return FALSE;
+}
+
+gint32 rank_flows_advance(RankFlows *flows, const gint32 **lanes) {
+  enum { MOST_AT_ONCE = 16 };
+  gint32 due[MOST_AT_ONCE], n_ended = 0;
+  flows->now_ticks = rank_flows_next(flows);
+  while (rank_flows_next(flows) == flows->now_ticks && flows->now_ticks < TICKS_NEVER) {
+    do {
+      const int n_due = event_queue_take_due(&flows->queue, due, MOST_AT_ONCE);
+      for (int i = 0; i < n_due; i++)
+        if (happens(flows, due[i]))
+          flows->ended[n_ended++] = due[i];
+    } while (flows->queue.used & 1);
+    solve_changed(flows);
+  }
+  *lanes = flows->ended;
+  return n_ended;
+}
