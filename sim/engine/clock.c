@@ -315,13 +315,10 @@ static void end_flows(Clock *clock, const TransferEnd *ended, gint32 n_ended) {
 /* Advances the flows up to the first end, but not beyond the next event of the queue. FALSE: nothing ends. */
 static gboolean advance_flows(Clock *clock) {
   gint32 n_ended = 0;
-  while (clock->contention != NULL && n_ended == 0) {
-    const gint64 next_ns = contention_next_ns(clock->contention);
-    if (next_ns == G_MAXINT64 || next_ns > event_queue_next(&clock->queue))
-      return FALSE;
-    const TransferEnd *ended = contention_advance(clock->contention, &n_ended);
-    end_flows(clock, ended, n_ended);
-  }
+  if (clock->contention == NULL)
+    return FALSE;
+  const TransferEnd *ended = contention_advance(clock->contention, event_queue_next(&clock->queue), &n_ended);
+  end_flows(clock, ended, n_ended);
   return n_ended > 0;
 }
 

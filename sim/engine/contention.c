@@ -155,11 +155,6 @@ static TransferEnd end_of(gint32 lane, gint64 end_ticks) {
   return (TransferEnd){lane, (gint16)(ticks_of_ns(end_ns) - end_ticks), end_ns};
 }
 
-gint64 contention_next_ns(Contention *contention) {
-  return ticks_to_ns(contention->rank_flows != NULL ? rank_flows_next(contention->rank_flows)
-                                                    : flows_next(contention->flows));
-}
-
 static void make_room(Contention *contention, gint32 n_ended) {
   if (n_ended <= contention->n_ended_slots)
     return;
@@ -167,18 +162,26 @@ static void make_room(Contention *contention, gint32 n_ended) {
   contention->ended = g_renew(TransferEnd, contention->ended, contention->n_ended_slots);
 }
 
-const TransferEnd *contention_advance(Contention *contention, gint32 *n_ended) {
-  if (contention->rank_flows != NULL) {
-    const gint32 *lanes;
-    *n_ended = rank_flows_advance(contention->rank_flows, &lanes);
-    if (*n_ended == 0)
-      return NULL;
-    make_room(contention, *n_ended);
-    for (gint32 i = 0; i < *n_ended; i++)
-      contention->ended[i] = end_of(lanes[i], rank_flows_now(contention->rank_flows));
-    return contention->ended;
+static const TransferEnd *advance_rank_flows(Contention *contention, gint64 until_ns, gint32 *n_ended) {
+  const gint32 *lanes;
+  *n_ended = rank_flows_advance(contention->rank_flows, ticks_of_ns(until_ns), &lanes);
+  make_room(contention, *n_ended);
+  for (gint32 i = 0; i < *n_ended; i++)
+    contention->ended[i] = end_of(lanes[i], rank_flows_now(contention->rank_flows));
+  return contention->ended;
+}
+
+const TransferEnd *contention_advance(Contention *contention, gint64 until_ns, gint32 *n_ended) {
+  if (contention->rank_flows != NULL)
+    return advance_rank_flows(contention, until_ns, n_ended);
+  const gint64 until_ticks = ticks_of_ns(until_ns);
+  *n_ended = 0;
+  for (gint64 next_ticks = 0; *n_ended == 0 && next_ticks < TICKS_NEVER;) {
+    next_ticks = flows_next(contention->flows);
+    if (next_ticks > until_ticks || next_ticks == TICKS_NEVER)
+      break;
+    *n_ended = flows_advance(contention->flows, next_ticks);
   }
-  *n_ended = flows_advance(contention->flows, flows_next(contention->flows));
   const FlowEnd *ended = flows_ended(contention->flows);
   make_room(contention, *n_ended);
   for (gint32 i = 0; i < *n_ended; i++)

@@ -24,20 +24,17 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Contention, contention_free)
 gboolean contention_may_begin_ahead(const Contention *contention, gint32 transfer);
 
 /* Begin a transfer that takes ways at begin_ns: a send between two recorded ranks, or a collective of these ranks.
- * `lane` identifies it; a lane has at most one transfer under way. begin_ns is not before the last event, and
- * ≤ contention_next_ns() unless the transfer may begin ahead. */
+ * `lane` identifies it; a lane has at most one transfer under way. begin_ns is not before the last end, and
+ * not after the next event unless the transfer may begin ahead. */
 void contention_send(Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer, gint32 from, gint32 to);
 void contention_collective(Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer, const gint32 *ranks,
                            gint32 n_ranks);
-/* The time of the next event; G_MAXINT64: none. */
-gint64 contention_next_ns(Contention *contention);
-
 typedef struct {
   gint32 lane;
   gint16 early_ticks; /* how long before end_ns it ended */
   gint64 end_ns;      /* rounded up */
 } TransferEnd;
 
-/* Advance to contention_next_ns(). Returns the *n_ended transfers that ended; valid until
+/* Advance to the next end of transfers, unless it is beyond until_ns. Returns the *n_ended that end then, valid until
  * the next call. */
-const TransferEnd *contention_advance(Contention *contention, gint32 *n_ended);
+const TransferEnd *contention_advance(Contention *contention, gint64 until_ns, gint32 *n_ended);

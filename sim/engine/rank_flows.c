@@ -420,8 +420,6 @@ static void solve(RankFlows *flows, gint32 lane) {
 }
 
 static void solve_changed(RankFlows *flows) {
-  if (flows->changed->len == 0)
-    return;
   flows->turn++;
   for (guint i = 0; i < flows->changed->len; i++) {
     const gint32 lane = g_array_index(flows->changed, gint32, i);
@@ -435,10 +433,6 @@ static void solve_changed(RankFlows *flows) {
 
 gint64 rank_flows_now(const RankFlows *flows) {
   return flows->now_ticks;
-}
-
-gint64 rank_flows_next(RankFlows *flows) {
-  return MIN(event_queue_next(&flows->queue), TICKS_NEVER);
 }
 
 /* TRUE: the flow of the lane ends; otherwise it begins to move. One that is alone, and does not end at once, needs no
@@ -461,19 +455,22 @@ static gboolean happens(RankFlows *flows, gint32 lane) {
   return FALSE;
 }
 
-gint32 rank_flows_advance(RankFlows *flows, const gint32 **lanes) {
+gint32 rank_flows_advance(RankFlows *flows, gint64 until_ticks, const gint32 **lanes) {
   enum { MOST_AT_ONCE = 16 };
   gint32 due[MOST_AT_ONCE], n_ended = 0;
-  flows->now_ticks = rank_flows_next(flows);
-  while (rank_flows_next(flows) == flows->now_ticks && flows->now_ticks < TICKS_NEVER) {
+  *lanes = flows->ended;
+  while (n_ended == 0 && (until_ticks == TICKS_NEVER || event_queue_next(&flows->queue) <= until_ticks)) {
     do {
       const int n_due = event_queue_take_due(&flows->queue, due, MOST_AT_ONCE);
+      if (n_due == 0)
+        return 0;
+      flows->now_ticks = flows->queue.now;
       for (int i = 0; i < n_due; i++)
         if (happens(flows, due[i]))
           flows->ended[n_ended++] = due[i];
-    } while (flows->queue.used & 1);
-    solve_changed(flows);
+      if (!(flows->queue.used & 1) && flows->changed->len > 0)
+        solve_changed(flows);
+    } while (flows->queue.used & 1); /* more is due now */
   }
-  *lanes = flows->ended;
   return n_ended;
 }
