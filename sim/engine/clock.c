@@ -375,15 +375,18 @@ void clock_run_from(Clock *clock, gint64 now_ns, gint32 n_made) {
   const Run *run = clock->run;
   const Tape *tape = run->tape;
   const gint32 end = n_made < tape->n_ops ? tape->open[n_made] : n_made;
+  gint32 first = end; /* that has not ended */
   for (gint32 s = 0; s < n_made; s++) {
     const TapeStep *step = &tape->steps[s];
-    if (has_ended(run, step, now_ns))
+    if (has_ended(run, step, now_ns)) {
       let_go(clock, step->rank, step->op);
-    else
+    } else {
       run->trace->start_ns[step->op] = run->trace->end_ns[step->op] = -1;
+      first = MIN(first, s);
+    }
     clock->n_ready = 0; /* found below */
   }
-  for (gint32 s = end; s-- > 0;) {
+  for (gint32 s = end; s-- > first;) {
     const TapeStep *step = &tape->steps[s];
     if (clock->n_awaited[step->op] == 0)
       clock->ready[clock->n_ready++] = (RankOp){step->rank, step->op};

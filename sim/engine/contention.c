@@ -191,29 +191,36 @@ const TransferEnd *contention_advance(Contention *contention, gint64 until_ns, g
 
 /* --- before anything runs --- */
 
-/* The ways that the op takes at its rank, outgoing and incoming, as bits. */
-static guint ways_of(const Program *program, const Timing *timing, const Op *op) {
-  if (op->kind != OP_SEND && op->kind != OP_RECV && op->kind != OP_COLLECTIVE)
-    return 0;
-  guint ways = 0;
-  for (int way = 0; way < TIMING_MAX_WAYS; way++)
-    if (timing->loads[op->work].share[way] > 0)
-      ways |= (op->kind != OP_RECV ? 1u << way : 0) | (op->kind != OP_SEND ? 1u << (TIMING_MAX_WAYS + way) : 0);
-  return ways;
-}
-
-static gboolean can_meet(const Program *program, const Timing *timing, int rank) {
-  guint taken[N_STREAMS] = {0};
+static gboolean can_meet(const Program *program, const guint *ways, int rank) {
+  enum { ALL_OUT = (1u << TIMING_MAX_WAYS) - 1, ALL_IN = ALL_OUT << TIMING_MAX_WAYS };
+  guint taken[N_STREAMS] = {0}, all = 0;
   const OpList *list = &program->ranks[rank];
-  for (int i = 0; i < list->n_ops; i++)
-    taken[list->ops[i].stream] |= ways_of(program, timing, &list->ops[i]);
-  guint all = 0;
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    if (op->kind != OP_COMPUTE && op->kind != OP_HOST)
+      taken[op->stream] |= (ways[op->work] | ways[op->work] << TIMING_MAX_WAYS) &
+                           (op->kind == OP_SEND ? ALL_OUT : op->kind == OP_RECV ? ALL_IN : ~0u);
+  }
   for (int stream = 0; stream < N_STREAMS; stream++) {
     if (all & taken[stream])
       return TRUE;
     all |= taken[stream];
   }
   return FALSE;
+}
+
+guint *contention_ways(const Trace *trace) {
+  const Timing *timing = trace->timing;
+  if (timing->loads == NULL)
+    return NULL;
+  g_autofree guint *ways = g_new0(guint, timing->n_transfers + 1);
+  for (int i = 0; i < timing->n_transfers; i++)
+    for (int way = 0; way < TIMING_MAX_WAYS; way++)
+      ways[i] |= timing->loads[i].share[way] > 0 ? 1u << way : 0;
+  for (int rank = 0; rank < trace->program->n_ranks; rank++)
+    if (can_meet(trace->program, ways, rank))
+      return g_steal_pointer(&ways);
+  return NULL;
 }
 
 static double longest_of(const OpTime *times, int n, double factor) {
@@ -256,13 +263,6 @@ static double longest_run_ns(const Trace *trace, double slowest, const Omitted *
     }
   }
   return longest_ns;
-}
-
-gboolean contention_is_possible(const Trace *trace) {
-  gboolean is_possible = FALSE;
-  for (int rank = 0; rank < trace->program->n_ranks && !is_possible; rank++)
-    is_possible = trace->timing->loads != NULL && can_meet(trace->program, trace->timing, rank);
-  return is_possible;
 }
 
 gboolean contention_is_too_long(const Trace *trace, double slowest, const Omitted *omitted) {

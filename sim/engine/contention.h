@@ -10,12 +10,13 @@
 
 typedef struct Contention Contention;
 
-/* Whether some rank has two streams of transfers with ways in common. */
-gboolean contention_is_possible(const Trace *trace);
+/* [program transfers] The ways that each takes, as bits; NULL: no rank has two streams of transfers with ways in common.
+ * Owned by the caller. */
+guint *contention_ways(const Trace *trace);
 /* Whether the run, together with what it omits (NULL: nothing), may exceed the time range of flows (days). No compute
  * op takes more than `slowest` times its time. */
 gboolean contention_is_too_long(const Trace *trace, double slowest, const Omitted *omitted);
-/* For a trace of which the first holds and the second does not; of so many lanes. */
+/* For a trace whose transfers have ways in common, and that is not too long; of so many lanes. */
 Contention *contention_new(const Trace *trace, gint32 n_lanes);
 void contention_free(Contention *contention);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Contention, contention_free)

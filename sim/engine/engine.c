@@ -6,22 +6,22 @@
 
 /* --- what a run knows beforehand --- */
 
-static gboolean is_contended(const Simulation *simulation, const Trace *trace, double slowest, const Omitted *omitted) {
-  return simulation->contended && contention_is_possible(trace) && !contention_is_too_long(trace, slowest, omitted);
-}
-
-static void classify_transfers(Run *run, gboolean is_contended) {
-  const Timing *timing = run->timing;
+/* `omitted`: as in contention_is_too_long(). FALSE: with that, the run is too long for transfers to slow each other. */
+static gboolean classify_transfers(Run *run, double slowest, const Omitted *omitted) {
   const GArray *transfers = run->trace->program->transfers;
-  run->ways = g_new0(guint, timing->n_transfers);
-  run->eager = g_new0(gboolean, timing->n_transfers);
+  run->ways = run->simulation->contended ? contention_ways(run->trace) : NULL;
+  const gboolean is_too_long = run->ways != NULL && contention_is_too_long(run->trace, slowest, omitted);
+  if (is_too_long)
+    g_clear_pointer(&run->ways, g_free);
+  run->has_ways = run->ways != NULL;
+  if (run->ways == NULL)
+    run->ways = g_new0(guint, transfers->len);
+  run->eager = g_new(gboolean, transfers->len);
   for (guint i = 0; i < transfers->len; i++) {
     const Transfer *transfer = &g_array_index(transfers, Transfer, i);
     run->eager[i] = transfer->group < 0 && transfer->bytes <= (double)run->simulation->eager_bytes;
-    for (int way = 0; is_contended && way < TIMING_MAX_WAYS; way++)
-      run->ways[i] |= timing->loads[i].share[way] > 0 ? 1u << way : 0;
-    run->has_ways |= run->ways[i] != 0;
   }
+  return !is_too_long;
 }
 
 static gint64 host_ns(const Timing *timing, const Op *op) {
@@ -74,7 +74,7 @@ static void run_init(Run *run, const Simulation *simulation, const Tape *tape, T
                .timing = timing,
                .trace = trace,
                .stride = trace->folded ? 1 : trace->layout.stride[AXIS_PP]};
-  classify_transfers(run, is_contended(simulation, trace, slowest(simulation, trace), NULL));
+  classify_transfers(run, slowest(simulation, trace), NULL);
   find_offsets(run);
   find_bases(run);
 }
@@ -89,31 +89,29 @@ static void run_clear(Run *run) {
 /* --- events --- */
 
 /* A receive that waits with its send for their transfer, which is no flow, ends by the same event. */
-static gboolean ends_by_itself(const Run *run, const Op *op) {
-  return op->kind != OP_RECV || run->eager[op->work] || run->ways[op->work] != 0;
+static gboolean ends_by_itself(const Run *run, gboolean is_receive, gint32 transfer) {
+  return !is_receive || run->eager[transfer] || run->ways[transfer] != 0;
 }
 
-/* Of all ranks that run the list: as many as are alike, but one for the members of a collective. */
-static guint64 events_of_op(const Run *run, const Op *op, const TapeStep *step) {
-  const Trace *trace = run->trace;
-  const int n_like = trace->n_ranks / trace->program->n_ranks;
-  if (op->kind != OP_COLLECTIVE)
-    return ends_by_itself(run, op) ? (guint64)n_like : 0;
+/* Of all ranks that are alike: each counts, but of the members of a collective only one. */
+static guint64 events_of_transfer(const Run *run, const TapeStep *step, int n_alike) {
+  const Program *program = run->trace->program;
+  if (step->kind < TAPE_COLLECTIVE)
+    return ends_by_itself(run, step->kind == TAPE_RECEIVE, step->work) ? (guint64)n_alike : 0;
   if (step->kind == TAPE_MEETING && run->tape->members[run->tape->first_member[step->meets]] != step->op)
     return 0;
-  const Transfer *transfer = &g_array_index(trace->program->transfers, Transfer, op->work);
-  const AxisSet axes = g_array_index(trace->program->groups, Group, transfer->group).axes;
-  return (guint64)(trace->folded ? 1 : n_like / layout_group_size(&trace->layout, axes));
+  const gint32 group = g_array_index(program->transfers, Transfer, step->work).group;
+  const AxisSet axes = g_array_index(program->groups, Group, group).axes;
+  return (guint64)(run->trace->folded ? 1 : n_alike / layout_group_size(&run->trace->layout, axes));
 }
 
 static guint64 count_events(const Run *run) {
   const Tape *tape = run->tape;
-  guint64 n_events = 0;
-  for (int rank = 0; rank < tape->n_ranks; rank++) {
-    const Op *ops = run->trace->program->ranks[rank].ops - tape->first[rank];
-    for (gint32 op = tape->first[rank]; op < tape->first[rank + 1]; op++)
-      n_events += events_of_op(run, &ops[op], tape_step(tape, op));
-  }
+  const gint32 n_transfers = tape->first_transfer[tape->n_ranks];
+  const int n_alike = run->trace->n_ranks / tape->n_ranks;
+  guint64 n_events = (guint64)(tape->n_ops - n_transfers) * (guint64)n_alike;
+  for (gint32 t = 0; t < n_transfers; t++)
+    n_events += events_of_transfer(run, tape_step(tape, tape->transfers[t]), n_alike);
   return n_events;
 }
 
@@ -125,7 +123,7 @@ static guint64 events_of_group(const Run *run, const ProgramRepeats *repeats) {
     for (int step = 0; step < repeats->program->n_steps; step++) {
       const RepeatedOps *group = program_repeats_of(repeats, rank, step);
       for (gint32 i = group->first; i < group->first + group->n_ops; i++)
-        n_events += ends_by_itself(run, &ops[i]);
+        n_events += ends_by_itself(run, ops[i].kind == OP_RECV, ops[i].work);
     }
   }
   return n_events;
@@ -134,13 +132,11 @@ static guint64 events_of_group(const Run *run, const ProgramRepeats *repeats) {
 gboolean engine_add_omitted(const Simulation *simulation, Trace *trace, const Omitted *omitted, EngineStats *stats) {
   g_assert(simulation->folded);
   Run run = {.simulation = simulation, .timing = simulation->timing, .trace = trace};
-  const gboolean is_possible = simulation->contended && contention_is_possible(trace);
-  if (is_possible && contention_is_too_long(trace, 1, omitted))
-    return FALSE;
-  classify_transfers(&run, is_possible);
-  stats->n_events += (guint64)omitted->n_groups * events_of_group(&run, omitted->repeats);
+  const gboolean is_counted = classify_transfers(&run, 1, omitted);
+  if (is_counted)
+    stats->n_events += (guint64)omitted->n_groups * events_of_group(&run, omitted->repeats);
   run_clear(&run);
-  return TRUE;
+  return is_counted;
 }
 
 /* --- the run --- */

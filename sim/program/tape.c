@@ -12,7 +12,7 @@ typedef struct {
   const Program *program;
   TapeStep *of;      /* [ops] step of each op */
   gint32 *before;    /* [ops] previous op on the stream; −1: none */
-  GArray *awaited;   /* of gint32: Tape.awaited */
+  gsize n_all_awaited, n_slots; /* in and of Tape.awaited */
   gint32 *n_awaited; /* [ops] predecessors that have not ended yet */
   gint32 *n_coming;  /* [meetings] members not posted yet */
   gint32 *ready;     /* [ops] in the order in which they become ready */
@@ -35,19 +35,26 @@ static TapeKind kind_of(const Program *program, const Op *op) {
 
 /* --- what an op waits for --- */
 
-static void await(const Builder *builder, guint first, gint32 op) {
-  for (guint at = first; at < builder->awaited->len; at++)
-    if (g_array_index(builder->awaited, gint32, at) == op)
+enum { MOST_AWAITED = OP_MAX_AFTER + 2 }; /* by one op itself */
+
+static inline void await(Builder *builder, gsize first, gint32 op) {
+  gint32 *all = builder->tape->awaited;
+  for (gsize at = first; at < builder->n_all_awaited; at++)
+    if (all[at] == op)
       return;
-  g_array_append_val(builder->awaited, op);
+  all[builder->n_all_awaited++] = op;
 }
 
 /* What the op itself waits for: the previous op on its stream, the host, its `after`. If the host has not waited since
  * the previous op was issued, that has waited for it. */
-static void await_own(const Builder *builder, guint first, gint32 op) {
+static void await_own(Builder *builder, gsize first, gint32 op) {
   const TapeStep *step = &builder->of[op];
   const gint32 first_op = builder->tape->first[step->rank], before = builder->before[op];
   const gint32 *after = builder->program->ranks[step->rank].ops[op - first_op].after;
+  if (builder->n_all_awaited + MOST_AWAITED > builder->n_slots) {
+    builder->n_slots = 2 * builder->n_slots + MOST_AWAITED;
+    builder->tape->awaited = g_renew(gint32, builder->tape->awaited, builder->n_slots);
+  }
   if (before >= 0)
     await(builder, first, before);
   if (step->barrier > before)
@@ -56,25 +63,25 @@ static void await_own(const Builder *builder, guint first, gint32 op) {
     await(builder, first, first_op + after[k]);
 }
 
-static void set_awaited(const Builder *builder, guint first, gint32 op) {
-  const guint n = builder->awaited->len - first;
-  g_assert(n < G_MAXUINT8);
+static void set_awaited(const Builder *builder, gsize first, gint32 op) {
+  const gsize n = builder->n_all_awaited - first;
+  g_assert(n < G_MAXUINT8 && first < G_MAXINT32);
   builder->of[op].first_awaited = (gint32)first;
   builder->of[op].n_awaited = (guint8)n;
 }
 
-static void await_alone(const Builder *builder, gint32 op) {
-  const guint first = builder->awaited->len;
+static void await_alone(Builder *builder, gint32 op) {
+  const gsize first = builder->n_all_awaited;
   await_own(builder, first, op);
   set_awaited(builder, first, op);
 }
 
 /* Ops of a batch share what they wait for; those that are not the first on their stream wait for themselves. `batch`:
- * as from op_list_batches(); `n_left`: [list's ops] size of the batch that begins there. */
-static void await_in_batch(const Builder *builder, int rank, gint32 begin, const gint32 *batch, gint32 n_left) {
+ * as from op_list_batches(); `n_left`: size of the batch that begins there. */
+static void await_in_batch(Builder *builder, int rank, gint32 begin, const gint32 *batch, gint32 n_left) {
   const OpList *list = &builder->program->ranks[rank];
   const gint32 first_op = builder->tape->first[rank];
-  const guint first = builder->awaited->len;
+  const gsize first = builder->n_all_awaited;
   gint32 together[N_STREAMS], n_together = 0;
   guint streams = 0;
   for (gint32 i = begin, n = n_left; n > 0; i++) {
@@ -100,7 +107,7 @@ static void await_in_batch(const Builder *builder, int rank, gint32 begin, const
   }
 }
 
-static void await_all(const Builder *builder, int rank) {
+static void await_all(Builder *builder, int rank) {
   const OpList *list = &builder->program->ranks[rank];
   g_autofree gint32 *batch = op_list_batches(list), *n_in_batch = g_new0(gint32, list->n_ops);
   for (gint32 i = 0; batch != NULL && i < list->n_ops; i++)
@@ -268,16 +275,16 @@ Tape *tape_new(const Program *program) {
                      .program = program,
                      .of = of,
                      .before = numbers,
-                     .awaited = g_array_new(FALSE, FALSE, sizeof(gint32)),
+                     .n_slots = 3 * n_ops,
                      .n_awaited = numbers + n_ops,
                      .ready = numbers + 2 * n_ops,
                      .is_posted = is_posted};
   for (int rank = 0; rank < program->n_ranks; rank++)
     describe_list(&builder, rank, match[rank]);
   program_match_free(program, match);
+  tape->awaited = g_new(gint32, builder.n_slots);
   for (int rank = 0; rank < program->n_ranks; rank++)
     await_all(&builder, rank);
-  tape->awaited = (gint32 *)(void *)g_array_free(builder.awaited, FALSE);
   number_meetings(&builder);
   g_autofree gint32 *n_coming = builder.n_coming = g_new(gint32, tape->n_meetings + 1);
   list_successors(&builder);

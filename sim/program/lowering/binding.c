@@ -18,10 +18,10 @@ static double moved_bytes(const Workload *workload, const Transfer *transfer, do
 }
 
 double transfer_bytes(const Workload *workload, const Program *program, const Transfer *transfer) {
+  if (transfer->size == SIZE_GIVEN)
+    return transfer->bytes;
   const Method *method = workload->method;
   switch ((TransferSize)transfer->size) {
-  case SIZE_GIVEN:
-    return transfer->bytes;
   case SIZE_BOUNDARY:
     return workload->boundary_bytes;
   case SIZE_WEIGHTS:
@@ -40,8 +40,9 @@ double transfer_bytes(const Workload *workload, const Program *program, const Tr
     return whole_gradient_bytes(workload, transfer->of);
   case SIZE_ITEM:
     return workload->work[transfer->piece][transfer->of].items[transfer->item].bytes;
+  default:
+    g_assert_not_reached();
   }
-  g_assert_not_reached();
 }
 
 gint32 sized_transfer(Program *program, const Workload *workload, const Transfer *transfer) {

@@ -94,7 +94,7 @@ enum { MOST_REDUCTIONS = 4 }; /* per gradient: over shards and over replicas, fo
  * ones. */
 Op dp_collective(Program *program, const Workload *workload, const DpCollective *done, const Moved *moved);
 
-/* Transfer.bytes of a transfer that has its size; groups are the program's. */
+/* Transfer.bytes of a transfer that has its size; groups are the program's. `workload` may be NULL for a given one. */
 double transfer_bytes(const Workload *workload, const Program *program, const Transfer *transfer);
 /* program_transfer() of a transfer with these bytes. */
 gint32 sized_transfer(Program *program, const Workload *workload, const Transfer *transfer);
