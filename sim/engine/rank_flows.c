@@ -8,7 +8,7 @@
 #include "event_queue.h"
 #include "flows.h"
 
-enum { MOST_KNOWN = 6 }; /* flows of a part that is remembered */
+enum { MOST_KNOWN = 4096 }; /* parts that are remembered */
 
 /* One of a rank's places, and the links that a flow takes there, as bits. */
 typedef struct {
@@ -33,19 +33,22 @@ typedef struct {
   gboolean moves;
 } RankFlow;
 
-/* A part's flows, in the order of their lanes: alike transfers between ranks as far apart have the same rates. */
+/* A flow of a part. Parts of alike transfers between ranks as far apart, in the order of their lanes, have the same
+ * rates. */
 typedef struct {
-  gint32 n;
-  struct {
-    gint32 kind, ranks[2]; /* the first of all ranks is 0; −1: none */
-  } of[MOST_KNOWN];
-} PartKey;
+  gint32 kind, ranks[2]; /* the lowest rank of the part is 0; −1: none */
+} PartFlow;
 
 typedef struct {
-  PartKey key;
-  double rates[MOST_KNOWN];
-  gint32 bounds[MOST_KNOWN]; /* of rank 0 */
-} KnownPart;
+  double rate;
+  gint32 bound; /* of the part's lowest rank as 0 */
+} PartRate;
+
+typedef struct {
+  gint32 n;
+  PartRate *rates; /* [n]; in the same block */
+  PartFlow of[];   /* [n] */
+} Part;
 
 struct RankFlows {
   const Demand *demands;
@@ -57,15 +60,17 @@ struct RankFlows {
   gint32 *ended; /* [lanes] */
   GArray *changed; /* of gint32: lanes of flows to be solved */
   gint32 *part;    /* [lanes] of the part being solved */
+  guint64 *is_in_part; /* [lanes] bits; all 0 in between */
   gint32 n_part;
   guint64 turn;
   gint32 *kind_of;   /* [transfers]: those of one kind take the same share of the same ways; NULL: not found yet */
-  GHashTable *known; /* set of KnownPart */
+  GHashTable *known; /* set of Part */
+  Part *looked;      /* [lanes] scratch */
 };
 
-static guint hash_key(gconstpointer key) {
+static guint hash_part(gconstpointer key) {
   const guint64 spread = 0x9E3779B97F4A7C15u; /* 2⁶⁴ / golden ratio */
-  const PartKey *part = key;
+  const Part *part = key;
   guint64 hash = (guint64)part->n;
   for (gint32 i = 0; i < part->n; i++)
     hash = (hash ^ (guint64)(guint32)part->of[i].kind << 32 ^ (guint64)(guint32)part->of[i].ranks[0] << 16 ^
@@ -74,8 +79,8 @@ static guint hash_key(gconstpointer key) {
   return (guint)(hash >> 32);
 }
 
-static gboolean same_key(gconstpointer a, gconstpointer b) {
-  const PartKey *x = a, *y = b;
+static gboolean same_part(gconstpointer a, gconstpointer b) {
+  const Part *x = a, *y = b;
   return x->n == y->n && memcmp(x->of, y->of, sizeof *x->of * (gsize)x->n) == 0;
 }
 
@@ -90,7 +95,9 @@ RankFlows *rank_flows_new(const Demand *demands, gint32 n_transfers, gint32 n_ra
                        .ended = g_new(gint32, n_lanes),
                        .changed = g_array_new(FALSE, FALSE, sizeof(gint32)),
                        .part = g_new(gint32, n_lanes),
-                       .known = g_hash_table_new_full(hash_key, same_key, g_free, NULL)};
+                       .is_in_part = g_new0(guint64, n_lanes / 64 + 1),
+                       .known = g_hash_table_new_full(hash_part, same_part, g_free, NULL),
+                       .looked = g_malloc(sizeof(Part) + sizeof(PartFlow) * (gsize)n_lanes)};
   event_queue_init(&flows->queue, (gsize)n_lanes);
   return flows;
 }
@@ -108,8 +115,10 @@ void rank_flows_free(RankFlows *flows) {
   g_free(flows->ended);
   g_array_unref(flows->changed);
   g_free(flows->part);
+  g_free(flows->is_in_part);
   g_free(flows->kind_of);
   g_hash_table_unref(flows->known);
+  g_free(flows->looked);
   g_free(flows);
 }
 
@@ -240,32 +249,42 @@ static void set_alone(RankFlows *flows, gint32 lane) {
   set_rate(flows, lane, demand->alone, bound);
 }
 
-static gint32 compare_numbers(gconstpointer a, gconstpointer b) {
-  const gint32 x = *(const gint32 *)a, y = *(const gint32 *)b;
-  return (x > y) - (x < y);
+static inline void add_to_part(RankFlows *flows, gint32 lane) {
+  flows->flows[lane].seen = flows->turn;
+  flows->part[flows->n_part++] = lane;
+  flows->is_in_part[lane / 64] |= G_GUINT64_CONSTANT(1) << lane % 64;
 }
 
-/* The flows that meet this one, directly or through others, in the order of their lanes. */
+/* In the order of their lanes. */
+static void sort_part(RankFlows *flows) {
+  flows->n_part = 0;
+  for (gint32 word = 0; word <= flows->n_lanes / 64; word++) {
+    for (guint64 bits = flows->is_in_part[word]; bits != 0; bits &= bits - 1)
+      flows->part[flows->n_part++] = word * 64 + __builtin_ctzll(bits);
+    flows->is_in_part[word] = 0;
+  }
+}
+
+/* The flows that meet this one, directly or through others. */
 static void gather(RankFlows *flows, gint32 lane) {
   flows->n_part = 0;
-  flows->part[flows->n_part++] = lane;
-  flows->flows[lane].seen = flows->turn;
+  add_to_part(flows, lane);
   for (gint32 p = 0; p < flows->n_part; p++) {
     const RankFlow *flow = &flows->flows[flows->part[p]];
     for (gint32 i = 0; i < n_places(flow); i++) {
       guint32 links;
       const RankUsers *at = &flows->ranks[place_at(flows, flow, i, &links)];
-      for (gint32 u = 0; u < at->n; u++) {
-        RankFlow *other = &flows->flows[at->users[u].lane];
-        if (!(at->users[u].links & links) || other->seen == flows->turn)
-          continue;
-        other->seen = flows->turn;
-        flows->part[flows->n_part++] = at->users[u].lane;
-      }
+      for (gint32 u = 0; u < at->n; u++)
+        if (at->users[u].links & links && flows->flows[at->users[u].lane].seen != flows->turn)
+          add_to_part(flows, at->users[u].lane);
     }
   }
-  if (flows->n_part > 1)
-    qsort(flows->part, (gsize)flows->n_part, sizeof *flows->part, compare_numbers);
+  sort_part(flows);
+}
+
+static gint32 compare_numbers(gconstpointer a, gconstpointer b) {
+  const gint32 x = *(const gint32 *)a, y = *(const gint32 *)b;
+  return (x > y) - (x < y);
 }
 
 /* All links of the part's flows, each once, in ascending order; gint32. Owned by the caller. */
@@ -324,21 +343,22 @@ static void start_apart(const RankFlows *flows, gint32 p, const GArray *all, Flo
   flows_start(apart, 0, &request);
 }
 
-/* rates[p] and bounds[p], of flow p of the part. */
-static void work_out(const RankFlows *flows, double *rates, gint32 *bounds) {
+/* rates[p], of flow p of the part, whose lowest rank is `rank`. */
+static void work_out(const RankFlows *flows, gint32 rank, PartRate *rates) {
+  const guint64 n = (guint64)flows->n_part;
   g_autoptr(GArray) all = links_of_part(flows);
-  g_autofree double *capacity = g_new(double, all->len);
+  g_autofree double *capacity = g_new(double, MAX(all->len, n));
+  g_autofree gint32 *bounds = g_new(gint32, n);
   for (guint i = 0; i < all->len; i++)
     capacity[i] = WAY_CAPACITY;
   g_autoptr(Flows) apart = flows_new_on_links(capacity, (gint32)all->len);
   for (gint32 p = 0; p < flows->n_part; p++)
     start_apart(flows, p, all, apart);
   flows_advance(apart, 0);
-  flows_rates(apart, rates, (guint64)flows->n_part);
-  flows_bounds(apart, bounds, (guint64)flows->n_part);
+  flows_rates(apart, capacity, n); /* no longer needed */
+  flows_bounds(apart, bounds, n);
   for (gint32 p = 0; p < flows->n_part; p++)
-    if (bounds[p] >= 0)
-      bounds[p] = g_array_index(all, gint32, bounds[p]);
+    rates[p] = (PartRate){capacity[p], bounds[p] < 0 ? -1 : g_array_index(all, gint32, bounds[p]) - rank * LINKS_PER_RANK};
 }
 
 static gboolean take_alike(const Demand *a, const Demand *b) {
@@ -361,62 +381,64 @@ static void find_kinds(RankFlows *flows) {
   }
 }
 
-/* FALSE: the part is not of a kind that is remembered. `rank`: the one that is 0 in the key. */
-static gboolean find_key(RankFlows *flows, PartKey *key, gint32 *rank) {
-  if (flows->n_part > MOST_KNOWN)
-    return FALSE;
-  if (flows->kind_of == NULL)
-    find_kinds(flows);
-  *rank = G_MAXINT32;
+/* Fills in `looked`; returns the lowest rank. */
+static gint32 look_up(RankFlows *flows) {
+  Part *looked = flows->looked;
+  gint32 rank = G_MAXINT32;
   for (gint32 p = 0; p < flows->n_part; p++) {
     const RankFlow *flow = &flows->flows[flows->part[p]];
-    if (flow->n_ranks > 1)
-      return FALSE;
-    *rank = MIN(*rank, flow->n_ranks == 1 ? flow->ranks[0] : MIN(flow->ranks[0], flow->ranks[1]));
+    guint32 links;
+    for (gint32 i = 0; i < n_places(flow); i++)
+      rank = MIN(rank, place_at(flows, flow, i, &links));
   }
-  key->n = flows->n_part;
+  looked->n = flows->n_part;
   for (gint32 p = 0; p < flows->n_part; p++) {
     const RankFlow *flow = &flows->flows[flows->part[p]];
-    key->of[p].kind = flows->kind_of[flow->transfer];
-    key->of[p].ranks[0] = flow->ranks[0] - *rank;
-    key->of[p].ranks[1] = flow->n_ranks == 0 ? flow->ranks[1] - *rank : -1;
+    looked->of[p] = (PartFlow){flows->kind_of[flow->transfer],
+                               {flow->ranks[0] - rank, flow->n_ranks == 0 ? flow->ranks[1] - rank : -1}};
   }
-  return TRUE;
+  return rank;
 }
 
-static const KnownPart *known_part(RankFlows *flows, const PartKey *key, gint32 rank) {
-  KnownPart *part = g_hash_table_lookup(flows->known, key);
-  if (part != NULL)
-    return part;
-  part = g_new0(KnownPart, 1);
-  part->key = *key;
-  work_out(flows, part->rates, part->bounds);
-  for (gint32 p = 0; p < key->n; p++)
-    if (part->bounds[p] >= 0)
-      part->bounds[p] -= rank * LINKS_PER_RANK;
-  g_hash_table_add(flows->known, part);
+static Part *part_new(const RankFlows *flows, gint32 rank) {
+  const gsize n = (gsize)flows->n_part, of_bytes = (sizeof(Part) + sizeof(PartFlow) * n + 7) / 8 * 8;
+  Part *part = g_malloc(of_bytes + sizeof(PartRate) * n);
+  memcpy(part, flows->looked, sizeof(Part) + sizeof(PartFlow) * n);
+  part->rates = (PartRate *)(void *)((char *)part + of_bytes);
+  work_out(flows, rank, part->rates);
   return part;
 }
 
-/* The part that flow `lane` is in. */
+static gboolean is_of_many_ranks(const RankFlows *flows) {
+  for (gint32 p = 0; p < flows->n_part; p++)
+    if (flows->flows[flows->part[p]].n_ranks > 1)
+      return TRUE;
+  return FALSE;
+}
+
+/* The part that flow `lane` is in. A collective of several ranks is not told by a PartFlow. */
 static void solve(RankFlows *flows, gint32 lane) {
-  PartKey key;
-  gint32 rank;
   gather(flows, lane);
   if (flows->n_part == 1) {
     set_alone(flows, lane);
-  } else if (find_key(flows, &key, &rank)) {
-    const KnownPart *part = known_part(flows, &key, rank);
-    for (gint32 p = 0; p < flows->n_part; p++)
-      set_rate(flows, flows->part[p], part->rates[p],
-               part->bounds[p] >= 0 ? part->bounds[p] + rank * LINKS_PER_RANK : -1);
-  } else {
-    g_autofree double *rates = g_new(double, flows->n_part);
-    g_autofree gint32 *bounds = g_new(gint32, flows->n_part);
-    work_out(flows, rates, bounds);
-    for (gint32 p = 0; p < flows->n_part; p++)
-      set_rate(flows, flows->part[p], rates[p], bounds[p]);
+    return;
   }
+  if (flows->kind_of == NULL)
+    find_kinds(flows);
+  const gint32 rank = look_up(flows);
+  const gboolean is_kept = !is_of_many_ranks(flows);
+  const Part *part = is_kept ? g_hash_table_lookup(flows->known, flows->looked) : NULL;
+  g_autofree Part *made = part == NULL ? part_new(flows, rank) : NULL;
+  part = part != NULL ? part : made;
+  for (gint32 p = 0; p < flows->n_part; p++) {
+    const PartRate *rate = &part->rates[p];
+    set_rate(flows, flows->part[p], rate->rate, rate->bound < 0 ? -1 : rate->bound + rank * LINKS_PER_RANK);
+  }
+  if (made == NULL || !is_kept)
+    return;
+  if (g_hash_table_size(flows->known) == MOST_KNOWN)
+    g_hash_table_remove_all(flows->known);
+  g_hash_table_add(flows->known, g_steal_pointer(&made));
 }
 
 static void solve_changed(RankFlows *flows) {
