@@ -1,6 +1,7 @@
 #!/bin/sh
-# speed.sh BUILD: prints docs/speed.md, how long stepsim takes for tasks that other simulators were timed with.
-# speed.txt has the tasks and the others' times; BUILD is a build folder. Times are of one core.
+# speed.sh BUILD: prints docs/speed.md, how long stepsim takes for tasks that other simulators were timed with, and for
+# the rows of sweeps. speed.txt has the tasks and the others' times, kinds.txt the sweeps; BUILD is a build folder. Times
+# are of one core.
 export LC_ALL=C # decimal points in awk's numbers
 [ $# -eq 1 ] && [ -x "$1/sim/stepsim" ] || { echo "usage: $0 BUILD (a build folder with sim/stepsim)" >&2; exit 2; }
 build=$1
@@ -65,6 +66,18 @@ grep -v '^#' "$tasks" | awk -F'|' -v work="$work" '
   { here = seconds($5, $6); short = $5; sub(/.*\//, "", short)
     printf "| %s | %s | %s | %s | %s | %s | `%s` |\n", $1, $2, theirs($3, 0), $4, told(here), theirs($3, here), short }
 ' >"$work/table" || exit 1
+# Sweeps, whole: rows that ran, events in each, processor time
+grep -v '^#' "$(dirname "$0")/kinds.txt" | while IFS='|' read -r name options; do
+  rm -f "$work/runs"
+  seconds=$(cpu_seconds "sim/stepsim sweep $options --prune off --jobs 1 --csv $work/rows.csv" </dev/null) || exit 1
+  python3 -c 'import csv, sys
+name, seconds, events = sys.argv[1], float(sys.argv[2]), []
+for row in csv.DictReader(open(sys.argv[3])):
+  events += [int(row["engine_events"])] if row["engine_events"] else []
+n = len(events)
+print(f"| {name} | {n:,} | {sum(events) / n:,.0f} | {n / seconds:,.0f} | {sum(events) / seconds / 1e6:.1f} |")
+  ' "$name" "$seconds" "$work/rows.csv" || exit 1
+done >"$work/kinds" || exit 1
 processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
 cat <<END
 # How fast it is
@@ -79,6 +92,17 @@ order separately, so does stepsim here; against formulas stepsim still simulates
 | task | simulator | its time | says who | stepsim | times as fast | command |
 | --- | --- | ---: | --- | ---: | ---: | --- |
 $(cat "$work/table")
+
+## Rows of sweeps
+
+Each line is one sweep, whole, of plans that differ in the length of their sequences and a few other options, with
+`--prune off --jobs 1` ([kinds.txt](kinds.txt)). Of events, those left out at the steady state count too.
+
+| kind of plan | rows | events in a row | rows a second | million events a second |
+| --- | ---: | ---: | ---: | ---: |
+$(cat "$work/kinds")
+
+## What is left out
 
 Ranks of a symmetric plan need not be simulated separately: folded (the default), the step of 1,024 ranks takes a
 thousandth of the time, with the same result to the nanosecond. Sweeps stop simulating a long pipeline's micro-batches
