@@ -240,19 +240,21 @@ static Stretch run_stretch(const Timing *timing, const Work *work) {
                    .compute_only = TRUE};
 }
 
-/* Pieces of a whole op in the order they run, with their counts. */
+/* Pieces of a whole op in the order they run, with their counts; those it has none of are left out. */
 typedef struct {
   Piece piece;
   int n;
 } PieceCount;
 
-static void pieces_of(const Work *work, PieceCount pieces[N_PIECES]) {
-  int counts[N_PIECES];
+static int pieces_of(const Work *work, PieceCount pieces[N_PIECES]) {
+  int counts[N_PIECES], n = 0;
   work_pieces(work, counts);
   for (int i = 0; i < N_PIECES; i++) {
     Piece piece = work->phase == PHASE_F ? i : N_PIECES - 1 - i;
-    pieces[i] = (PieceCount){piece, counts[piece]};
+    if (counts[piece] > 0)
+      pieces[n++] = (PieceCount){piece, counts[piece]};
   }
+  return n;
 }
 
 OpTime timing_of_work(const Timing *timing, const Work *work) {
@@ -262,9 +264,9 @@ OpTime timing_of_work(const Timing *timing, const Work *work) {
     return stretch_time(&stretch, spans);
   }
   PieceCount pieces[N_PIECES];
-  pieces_of(work, pieces);
+  const int n = pieces_of(work, pieces);
   OpTime time = {0};
-  for (int i = 0; i < N_PIECES; i++)
+  for (int i = 0; i < n; i++)
     time = op_time_join(time, op_time_repeat(timing->lists[pieces[i].piece][work->phase].time, pieces[i].n));
   return time;
 }
@@ -273,10 +275,10 @@ gint64 timing_collectives_ns(const Timing *timing, const Work *work, Axis axis, 
   PieceCount pieces[N_PIECES];
   gint64 sum_ns = 0;
   *latency_ns = 0;
-  pieces_of(work, pieces);
-  for (int i = 0; i < N_PIECES && work->phase != PHASE_OPTIMIZER && !is_run(work); i++) {
+  const int n = work->phase != PHASE_OPTIMIZER && !is_run(work) ? pieces_of(work, pieces) : 0;
+  for (int i = 0; i < n; i++) {
     const TimedList *list = &timing->lists[pieces[i].piece][work->phase];
-    for (int k = 0; k < list->n_items && pieces[i].n > 0; k++)
+    for (int k = 0; k < list->n_items; k++)
       if (list->items[k].is_collective && list->items[k].axis == axis) {
         sum_ns += pieces[i].n * list->items[k].duration_ns;
         *latency_ns += pieces[i].n * list->items[k].latency_ns;
@@ -290,7 +292,7 @@ static gint64 lead_of_pieces(const Timing *timing, Phase phase, const PieceCount
   gint64 lead_ns = G_MININT64, behind_ns = 0;
   for (int i = 0; i < n_pieces; i++) {
     const TimedList *list = &timing->lists[pieces[i].piece][phase];
-    if (pieces[i].n == 0 || list->n_items == 0)
+    if (list->n_items == 0)
       continue;
     gint64 each_ns = list->time.host_ns - list->time.run_ns;
     lead_ns = MAX(lead_ns, list->lead_ns + behind_ns + MAX((pieces[i].n - 1) * each_ns, 0));
@@ -302,8 +304,8 @@ static gint64 lead_of_pieces(const Timing *timing, Phase phase, const PieceCount
 gint64 timing_host_lead(const Timing *timing, const Work *work) {
   if (!is_run(work)) {
     PieceCount pieces[N_PIECES];
-    pieces_of(work, pieces);
-    return lead_of_pieces(timing, work->phase, pieces, N_PIECES);
+    const int n = pieces_of(work, pieces);
+    return lead_of_pieces(timing, work->phase, pieces, n);
   }
   Stretch stretch = run_stretch(timing, work);
   g_autofree Span *spans = g_new(Span, stretch.n_items);
@@ -338,8 +340,8 @@ static gint64 replay_work(const Timing *timing, const Work *work, gint64 start_n
     return replay_stretch(&stretch, work->piece, start_ns, &issue_ns, spans, visit, data);
   }
   PieceCount pieces[N_PIECES];
-  pieces_of(work, pieces);
-  for (int i = 0; i < N_PIECES; i++) {
+  const int n_pieces = pieces_of(work, pieces);
+  for (int i = 0; i < n_pieces; i++) {
     Stretch stretch = whole_list(&timing->lists[pieces[i].piece][work->phase]);
     g_autofree Span *spans = g_new(Span, stretch.n_items);
     for (int n = 0; n < pieces[i].n; n++)
@@ -388,19 +390,31 @@ static void charge_ahead(const Timing *timing, Phase phase, const PieceCount *pi
     add_split(&sum->split, &timing->lists[pieces[i].piece][phase].split, pieces[i].n);
 }
 
-/* A whole op from start to end: list by list, until the host is far enough ahead for all that remain. */
+/* A whole op from start to end: list by list, until the host is far enough ahead for all that remain. Once it is as
+ * far ahead of the next as it was of one, the rest of them are like that one. */
 static void charge_pieces(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, ChargeSum *sum) {
   PieceCount pieces[N_PIECES];
-  pieces_of(work, pieces);
-  for (int i = 0; i < N_PIECES; i++) {
-    const Stretch stretch = whole_list(&timing->lists[pieces[i].piece][work->phase]);
-    g_autofree Span *spans = pieces[i].n > 0 ? g_new(Span, stretch.n_items) : NULL;
-    for (; pieces[i].n > 0; pieces[i].n--) {
-      if (start_ns - issue_ns >= lead_of_pieces(timing, work->phase, &pieces[i], N_PIECES - i)) {
-        charge_ahead(timing, work->phase, &pieces[i], N_PIECES - i, sum);
+  const int n_pieces = pieces_of(work, pieces);
+  for (int i = 0; i < n_pieces; i++) {
+    const TimedList *list = &timing->lists[pieces[i].piece][work->phase];
+    const Stretch stretch = whole_list(list);
+    g_autofree Span *spans = NULL;
+    while (pieces[i].n > 0) {
+      const gint64 lead_ns = start_ns - issue_ns;
+      if (lead_ns >= lead_of_pieces(timing, work->phase, &pieces[i], n_pieces - i)) {
+        charge_ahead(timing, work->phase, &pieces[i], n_pieces - i, sum);
         return;
       }
-      start_ns = replay_stretch(&stretch, pieces[i].piece, start_ns, &issue_ns, spans, visit_charges, sum);
+      if (spans == NULL)
+        spans = g_new(Span, stretch.n_items);
+      ChargeSum one = {.from_ns = start_ns, .to_ns = G_MAXINT64};
+      const gint64 run_ns =
+          replay_stretch(&stretch, pieces[i].piece, start_ns, &issue_ns, spans, visit_charges, &one) - start_ns;
+      const int n_alike = start_ns + run_ns - issue_ns == lead_ns ? pieces[i].n : 1;
+      add_split(&sum->split, &one.split, n_alike);
+      start_ns += n_alike * run_ns;
+      issue_ns += (n_alike - 1) * list->time.host_ns;
+      pieces[i].n -= n_alike;
     }
   }
 }
