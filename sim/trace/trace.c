@@ -53,8 +53,11 @@ void trace_free(Trace *trace) {
   g_free(trace);
 }
 
-const OpList *trace_list(const Trace *trace, int rank) {
-  return &trace->program->ranks[trace->pipeline_rank[rank]];
+gsize trace_longest_list(const Trace *trace) {
+  int n_most = 0;
+  for (int pp = 0; pp < trace->program->n_ranks; pp++)
+    n_most = MAX(n_most, trace->program->ranks[pp].n_ops);
+  return (gsize)n_most;
 }
 
 gint64 trace_end(const Trace *trace) {
@@ -86,12 +89,6 @@ int trace_first_rank(const Trace *trace, int rank) {
     return rank;
   const Coordinates at = {.at = {[AXIS_PP] = rank}};
   return layout_rank(&trace->layout, &at);
-}
-
-int trace_partner(const Trace *trace, int rank, int pp) {
-  if (trace->folded)
-    return pp;
-  return rank + (pp - trace->pipeline_rank[rank]) * trace->layout.stride[AXIS_PP];
 }
 
 /* --- rows -------------------------------------------------------------------------------------------------------- */

@@ -25,7 +25,10 @@ Trace *trace_new(const Program *program, const Layout *layout, gboolean folded);
 void trace_free(Trace *trace);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Trace, trace_free)
 
-const OpList *trace_list(const Trace *trace, int rank);
+static inline const OpList *trace_list(const Trace *trace, int rank) {
+  return &trace->program->ranks[trace->pipeline_rank[rank]];
+}
+gsize trace_longest_list(const Trace *trace);        /* most ops of a rank */
 gint64 trace_end(const Trace *trace);                /* latest end of any record; 0 when empty */
 gint64 trace_step_end(const Trace *trace, int step); /* latest end of any op of steps ≤ step */
 /* When the last step but one ended on all ranks; with a single step 0. */
@@ -33,7 +36,9 @@ gint64 trace_last_step_begin(const Trace *trace);
 /* The first of the plan's ranks that recorded rank `rank` stands for; `rank` itself if the layout is unknown. */
 int trace_first_rank(const Trace *trace, int rank);
 /* The recorded rank at pipeline rank `pp` with the same other coordinates as recorded rank `rank`. */
-int trace_partner(const Trace *trace, int rank, int pp);
+static inline int trace_partner(const Trace *trace, int rank, int pp) {
+  return trace->folded ? pp : rank + (pp - trace->pipeline_rank[rank]) * trace->layout.stride[AXIS_PP];
+}
 
 /* The rows of a drawing: one recorded rank per pipeline rank, and the chunk that each of its stages is. */
 
