@@ -5,234 +5,171 @@
 
 #include <string.h>
 
-enum { N_LISTS = 2 * N_STREAMS }; /* drops of each stream, then holds of each stream */
-enum { HAS_DROP = 1, HAS_HOLD = 2 };
+enum { N_LISTS = 2 * N_STREAMS, LIST_BITS = 5 }; /* drops of each stream, then holds of each stream */
+G_STATIC_ASSERT(N_LISTS == 1 << LIST_BITS);
 
+/* A hold or a drop on its list. */
 typedef struct {
-  gint32 op;             /* the next of the list; −1: none is left */
-  const gint32 *next;    /* [ops] the next op on each op's list */
-  const gint64 *time_ns; /* of the rank's ops */
-  gboolean holds;
-} Cursor;
+  gint64 key;    /* its time and its list, by which the lists merge */
+  gint32 next;   /* on its list */
+  gint32 change; /* 2 · effect, and 1 for a hold */
+} Event;
 
-/* The non-empty lists, by the time of their next op, ties in list order. A list whose op was taken moves back,
- * usually by a place or two. */
-typedef struct {
-  Cursor cursors[N_LISTS];
-  gint64 next_ns[N_LISTS]; /* of each in `order`; G_MAXINT64 when none is left */
-  int order[N_LISTS];      /* of cursors */
-  int n;
-} Merge;
-
+/* Of one rank at a time. */
 typedef struct {
   const Trace *trace;
-  guint8 *flags;         /* [effects] HAS_DROP | HAS_HOLD; owned */
-  MemorySample *changes; /* [effects][2] what the drop, what the hold adds; owned */
-  double *totals;        /* [effects][2] their sums; owned */
-  gint32 *next_drop;     /* of one rank, [ops] the next op of its stream that drops something; −1: none; owned */
-  gint32 *next_hold;     /* the same that hold; owned */
+  double *totals; /* [effects][2] bytes that a drop, a hold adds in all; owned, as one block with what follows */
+  Event *events;  /* [1 + ops][2]: [0] ends every list, [2 + 2 · op] its drop and then its hold */
+  gint32 *order;  /* [1 + ops][2] changes in the order of time */
+  guint8 *is_any; /* [effects][2] whether it adds anything */
+  gint64 keys[N_LISTS + 1]; /* of lists, in order; the last is G_MAXINT64. A list whose event was taken moves back,
+                               usually by a place or two */
+  gint32 next[N_LISTS];     /* the next event of each list; 0: none */
 } Replay;
 
+static double added(const Trace *trace, gsize change, int category) {
+  const Effect *effect = &g_array_index(trace->program->effects, Effect, change / 2);
+  return change % 2 != 0 ? effect->hold[category] : -effect->drop[category];
+}
+
 static void replay_init(Replay *replay, const Trace *trace) {
-  const Program *program = trace->program;
-  int n_most = 0;
-  for (int pp = 0; pp < program->n_ranks; pp++)
-    n_most = MAX(n_most, program->ranks[pp].n_ops);
+  const gsize n_changes = 2 * trace->program->effects->len;
+  const gsize n_events = 2 * (1 + trace_longest_list(trace));
   replay->trace = trace;
-  replay->next_drop = g_new(gint32, n_most + 1);
-  replay->next_hold = g_new(gint32, n_most + 1);
-  replay->flags = g_new0(guint8, program->effects->len + 1);
-  replay->changes = g_new(MemorySample, 2 * (gsize)program->effects->len + 1);
-  replay->totals = g_new0(double, 2 * (gsize)program->effects->len + 1);
-  for (guint e = 0; e < program->effects->len; e++) {
-    const Effect *effect = &g_array_index(program->effects, Effect, e);
+  replay->totals = g_malloc(n_changes * (sizeof *replay->totals + sizeof *replay->is_any) +
+                            n_events * (sizeof *replay->events + sizeof *replay->order));
+  replay->events = (Event *)(replay->totals + n_changes);
+  replay->order = (gint32 *)(replay->events + n_events);
+  replay->is_any = (guint8 *)(replay->order + n_events);
+  replay->events[0] = (Event){.key = G_MAXINT64};
+  for (gsize k = 0; k < n_changes; k++) {
+    replay->totals[k] = replay->is_any[k] = 0;
     for (int c = 0; c < N_MEMORY; c++) {
-      replay->changes[2 * e].bytes[c] = -effect->drop[c];
-      replay->changes[2 * e + 1].bytes[c] = effect->hold[c];
-      replay->totals[2 * e] -= effect->drop[c];
-      replay->totals[2 * e + 1] += effect->hold[c];
-      replay->flags[e] |= (effect->drop[c] != 0 ? HAS_DROP : 0) | (effect->hold[c] != 0 ? HAS_HOLD : 0);
+      replay->totals[k] += added(trace, k, c);
+      replay->is_any[k] |= added(trace, k, c) != 0;
     }
   }
 }
 
 static void replay_clear(Replay *replay) {
-  g_free(replay->flags);
-  g_free(replay->changes);
   g_free(replay->totals);
-  g_free(replay->next_drop);
-  g_free(replay->next_hold);
 }
 
-/* Which lists an op belongs to; an op that never started or ended is not on the respective one. */
-static inline guint8 op_flags(const Replay *replay, const Op *op, gsize record) {
-  guint8 flags = replay->flags[op->effect];
-  if (flags && replay->trace->start_ns[record] < 0)
-    flags &= ~HAS_HOLD;
-  if (flags && replay->trace->end_ns[record] < 0)
-    flags &= ~HAS_DROP;
-  return flags;
+/* Insert a key among those behind keys[0], which are sorted; keys[0] itself is free. */
+static inline void keep_in_order(gint64 *keys, gint64 key) {
+  for (; keys[1] < key; keys++)
+    keys[0] = keys[1];
+  keys[0] = key;
 }
 
-/* Chain the rank's ops into lists; first[l] is where list l begins, −1 where it is empty. */
-static void chain_ops(Replay *replay, int rank, gint32 first[N_LISTS]) {
+static inline void chain(Replay *replay, gint32 event, gint32 change, guint list, gint64 time_ns) {
+  const gint64 latest_ns = (G_MAXINT64 >> LIST_BITS) - 1;
+  replay->events[event] = (Event){MIN(time_ns, latest_ns) << LIST_BITS | list, replay->next[list], change};
+  replay->next[list] = event;
+}
+
+/* Chain the rank's changes into lists. An op that never started or ended is not on the respective one. */
+static void replay_begin(Replay *replay, int rank) {
   const OpList *list = trace_list(replay->trace, rank);
-  const gsize first_record = replay->trace->first[rank];
-  for (int l = 0; l < N_LISTS; l++)
-    first[l] = -1;
+  const gint64 *start_ns = replay->trace->start_ns + replay->trace->first[rank];
+  const gint64 *end_ns = replay->trace->end_ns + replay->trace->first[rank];
+  memset(replay->next, 0, sizeof replay->next);
   for (gint32 i = list->n_ops; i-- > 0;) {
-    const Op *op = &list->ops[i];
-    const guint8 flags = op_flags(replay, op, first_record + (gsize)i);
-    if (flags & HAS_DROP) {
-      replay->next_drop[i] = first[op->stream];
-      first[op->stream] = i;
-    }
-    if (flags & HAS_HOLD) {
-      replay->next_hold[i] = first[N_STREAMS + op->stream];
-      first[N_STREAMS + op->stream] = i;
-    }
-  }
-}
-
-/* Insert cursor `c` among those after `from`, which are sorted; `from` itself is free. */
-static inline void merge_place_back(Merge *merge, int c, int from, int n) {
-  const Cursor *cursor = &merge->cursors[c];
-  gint64 next_ns = cursor->op >= 0 ? cursor->time_ns[cursor->op] : G_MAXINT64;
-  int at = from;
-  for (; at + 1 < n &&
-         (merge->next_ns[at + 1] < next_ns || (merge->next_ns[at + 1] == next_ns && merge->order[at + 1] < c));
-       at++) {
-    merge->next_ns[at] = merge->next_ns[at + 1];
-    merge->order[at] = merge->order[at + 1];
-  }
-  merge->next_ns[at] = next_ns;
-  merge->order[at] = c;
-}
-
-static void merge_begin(Merge *merge) {
-  for (int c = merge->n - 1; c >= 0; c--) /* the later ones are in order behind it */
-    merge_place_back(merge, c, c, merge->n);
-}
-
-static void merge_init(Merge *merge, Replay *replay, int rank) {
-  const Trace *trace = replay->trace;
-  gint32 first[N_LISTS];
-  chain_ops(replay, rank, first);
-  merge->n = 0;
-  for (int l = 0; l < N_LISTS; l++) {
-    if (first[l] < 0)
+    const gint32 change = 2 * list->ops[i].effect;
+    if (change == 0)
       continue;
-    gboolean holds = l >= N_STREAMS;
-    merge->cursors[merge->n] = (Cursor){.op = first[l],
-                                        .next = holds ? replay->next_hold : replay->next_drop,
-                                        .time_ns = (holds ? trace->start_ns : trace->end_ns) + trace->first[rank],
-                                        .holds = holds};
-    merge->n++;
+    if (replay->is_any[change] && end_ns[i] >= 0)
+      chain(replay, 2 + 2 * i, change, list->ops[i].stream, end_ns[i]);
+    if (replay->is_any[change + 1] && start_ns[i] >= 0)
+      chain(replay, 3 + 2 * i, change + 1, N_STREAMS + list->ops[i].stream, start_ns[i]);
   }
-  merge_begin(merge);
+  gint64 *keys = replay->keys + N_LISTS;
+  *keys = G_MAXINT64;
+  for (int l = 0; l < N_LISTS; l++)
+    if (replay->next[l] != 0)
+      keep_in_order(--keys, replay->events[replay->next[l]].key);
+  memmove(replay->keys, keys, sizeof *keys * (gsize)(replay->keys + N_LISTS + 1 - keys));
 }
 
-/* The next change of the merge, as an index into replay->changes; −1 when none is left. */
-static inline int merge_next(Merge *merge, const OpList *list, gint64 *time_ns) {
-  *time_ns = merge->n > 0 ? merge->next_ns[0] : G_MAXINT64;
-  if (*time_ns == G_MAXINT64)
-    return -1;
-  int first = merge->order[0];
-  Cursor *cursor = &merge->cursors[first];
-  int change = 2 * list->ops[cursor->op].effect + cursor->holds;
-  cursor->op = cursor->next[cursor->op];
-  merge_place_back(merge, first, 0, merge->n);
-  return change;
+/* The next event; NULL when none is left. */
+static inline const Event *replay_next(Replay *replay) {
+  const gint64 key = replay->keys[0];
+  if (key == G_MAXINT64)
+    return NULL;
+  gint32 *next = &replay->next[key & (N_LISTS - 1)];
+  const Event *event = &replay->events[*next];
+  *next = event->next;
+  keep_in_order(replay->keys, replay->events[event->next].key);
+  return event;
 }
 
-static void replay_rank(Replay *replay, int rank, void (*visit)(gint64, const MemorySample *, gpointer),
-                        gpointer data) {
-  const OpList *list = trace_list(replay->trace, rank);
-  Merge merge;
-  MemorySample sample;
-  merge_init(&merge, replay, rank);
-  memcpy(sample.bytes, list->resident, sizeof sample.bytes);
-  gint64 now_ns = 0, time_ns;
-  for (int change; (change = merge_next(&merge, list, &time_ns)) >= 0;) {
-    for (int c = 0; c < N_MEMORY; c++)
-      sample.bytes[c] += replay->changes[change].bytes[c];
-    now_ns = MAX(now_ns, time_ns); /* measured clocks may step back a little */
-    visit(now_ns, &sample, data);
-  }
-}
-
-static double sample_total(const MemorySample *sample) {
-  double total = 0;
+static double sum_of(const double bytes[N_MEMORY]) {
+  double sum = 0;
   for (int c = 0; c < N_MEMORY; c++)
-    total += sample->bytes[c];
-  return total;
+    sum += bytes[c];
+  return sum;
 }
 
-/* For most ranks only the peak is needed: the total is enough. */
-static double peak_total(Replay *replay, int rank) {
-  const OpList *list = trace_list(replay->trace, rank);
-  Merge merge;
-  MemorySample resident;
-  merge_init(&merge, replay, rank);
-  memcpy(resident.bytes, list->resident, sizeof resident.bytes);
-  double total = sample_total(&resident), peak = total;
-  gint64 time_ns;
-  for (int change; (change = merge_next(&merge, list, &time_ns)) >= 0;) {
-    total += replay->totals[change];
-    peak = MAX(peak, total);
+/* For most ranks only the total is needed; *n_until: changes until it is highest. */
+static double peak_of_rank(Replay *replay, int rank, int *n_until) {
+  double total = sum_of(trace_list(replay->trace, rank)->resident), peak = total;
+  int n = 0;
+  *n_until = 0;
+  replay_begin(replay, rank);
+  for (const Event *event; (event = replay_next(replay)) != NULL;) {
+    total += replay->totals[event->change];
+    replay->order[n++] = event->change;
+    if (total > peak) {
+      peak = total;
+      *n_until = n;
+    }
   }
   return peak;
 }
 
-typedef struct {
-  double peak_bytes;
-  MemorySample at_peak;
-} Peak;
-
-static void raise_peak(gint64 time_ns, const MemorySample *sample, gpointer data) {
-  Peak *peak = data;
-  double total = sample_total(sample);
-  if (total > peak->peak_bytes)
-    *peak = (Peak){total, *sample};
-}
-
-static Peak peak_of_rank(Replay *replay, int rank) {
-  Peak peak;
-  memcpy(peak.at_peak.bytes, trace_list(replay->trace, rank)->resident, sizeof peak.at_peak.bytes);
-  peak.peak_bytes = sample_total(&peak.at_peak);
-  replay_rank(replay, rank, raise_peak, &peak);
-  return peak;
+static void sample_after(const Replay *replay, int rank, int n, MemorySample *sample) {
+  memcpy(sample->bytes, trace_list(replay->trace, rank)->resident, sizeof sample->bytes);
+  for (int i = 0; i < n; i++)
+    for (int c = 0; c < N_MEMORY; c++)
+      sample->bytes[c] += added(replay->trace, (gsize)replay->order[i], c);
 }
 
 MemoryProfile *memory_profile_new(const Trace *trace) {
-  MemoryProfile *profile = g_new0(MemoryProfile, 1);
-  profile->rank_peak = g_new(double, trace->n_ranks);
+  MemoryProfile *profile = g_malloc0(sizeof *profile + sizeof *profile->rank_peak * (gsize)trace->n_ranks);
+  profile->rank_peak = (double *)(profile + 1);
   Replay replay;
   replay_init(&replay, trace);
   for (int r = 0; r < trace->n_ranks; r++) {
-    profile->rank_peak[r] = peak_total(&replay, r);
-    if (profile->rank_peak[r] > profile->rank_peak[profile->worst_rank])
-      profile->worst_rank = r;
+    int n_until;
+    profile->rank_peak[r] = peak_of_rank(&replay, r, &n_until);
+    if (r > 0 && profile->rank_peak[r] <= profile->peak_bytes)
+      continue;
+    profile->worst_rank = r;
+    profile->peak_bytes = profile->rank_peak[r];
+    sample_after(&replay, r, n_until, &profile->at_peak);
   }
-  Peak worst = peak_of_rank(&replay, profile->worst_rank);
-  profile->peak_bytes = profile->rank_peak[profile->worst_rank] = worst.peak_bytes;
-  profile->at_peak = worst.at_peak;
   profile->worst_first = trace_first_rank(trace, profile->worst_rank);
   replay_clear(&replay);
   return profile;
 }
 
 void memory_profile_free(MemoryProfile *profile) {
-  if (!profile)
-    return;
-  g_free(profile->rank_peak);
   g_free(profile);
 }
 
 void memory_profile_visit(const Trace *trace, int rank,
                           void (*visit)(gint64 time_ns, const MemorySample *sample, gpointer data), gpointer data) {
   Replay replay;
+  MemorySample sample;
   replay_init(&replay, trace);
-  replay_rank(&replay, rank, visit, data);
+  replay_begin(&replay, rank);
+  sample_after(&replay, rank, 0, &sample);
+  gint64 now_ns = 0;
+  for (const Event *event; (event = replay_next(&replay)) != NULL;) {
+    for (int c = 0; c < N_MEMORY; c++)
+      sample.bytes[c] += added(trace, (gsize)event->change, c);
+    now_ns = MAX(now_ns, event->key >> LIST_BITS); /* measured clocks may step back a little */
+    visit(now_ns, &sample, data);
+  }
   replay_clear(&replay);
 }

@@ -12,7 +12,7 @@ typedef struct {
   int worst_first; /* the first rank of the plan that it stands for */
   double peak_bytes;
   MemorySample at_peak; /* of the worst rank */
-  double *rank_peak;    /* [trace ranks]; owned */
+  double *rank_peak;    /* [trace ranks]; in the same block of memory */
 } MemoryProfile;
 
 MemoryProfile *memory_profile_new(const Trace *trace);
