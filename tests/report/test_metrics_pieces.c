@@ -112,10 +112,9 @@ static gint64 hidden_beside(const Trace *trace, gint64 from_ns, gint64 kernels_n
                             gint64 move_start_ns, gint64 move_end_ns) {
   g_autoptr(Overlap) overlap = overlap_new(trace);
   gint64 hidden_ns[N_MOVERS] = {0};
-  overlap_begin_rank(overlap, 0);
-  overlap_add_op(overlap, 0, from_ns, trace->end_ns[0], kernels_ns, host_is_ahead);
-  overlap_add_transfer(overlap, STREAM_DP, AXIS_DP, move_start_ns, move_end_ns);
-  overlap_sum(overlap, NULL, hidden_ns);
+  Running running[] = {{from_ns, trace->end_ns[0], 0, 0, host_is_ahead}, {.clock_ns = kernels_ns}};
+  Moving moving = {move_start_ns, move_end_ns, 0, STREAM_DP, AXIS_DP};
+  overlap_add_hidden(overlap, 0, &(OverlapRecords){running, &moving, 1, 1}, NULL, hidden_ns);
   return hidden_ns[AXIS_DP];
 }
 
@@ -155,6 +154,67 @@ TEST(a_transfer_beside_an_op_that_waits_for_launches_is_hidden_by_its_kernels) {
   hand.trace->timing = &timing;
   ck_assert_int_eq(hidden_beside(hand.trace, 0, 21, FALSE, 5, 19), 10);
   ck_assert_int_eq(hidden_beside(hand.trace, 0, 21, FALSE, 15, 30), 2 + 6 + 2);
+}
+
+static gint64 kernels_in(const Timing *timing, const Work *work, const Record *record, gint64 from_ns, gint64 to_ns) {
+  ChargeSplit split = {0};
+  from_ns = MAX(from_ns, record->start_ns);
+  to_ns = MIN(to_ns, record->end_ns);
+  if (to_ns > from_ns)
+    timing_charge_part(timing, work, record->start_ns, record->issue_ns, from_ns, to_ns, &split);
+  return split.charged_ns[CHARGE_COMPUTE] + split.charged_ns[CHARGE_RECOMPUTE];
+}
+
+enum { N_OPS = 24, N_WORKS = 3 };
+
+/* Ops of a few works, each issued in time or late by one of a few amounts, some longer than their replay, with
+ * reductions beside and between them. */
+TEST(charges_are_those_of_replaying_every_op) {
+  g_autoptr(GRand) rand = g_rand_new_with_seed(3);
+  for (int round = 0; round < 300; round++) {
+    g_auto(Hand) hand = hand_new(1, 1);
+    TimedItem items[4];
+    Timing timing = {0};
+    fill_layer(items, &timing.lists[PIECE_LAYER][PHASE_B], g_rand_int_range(rand, 0, 9));
+    Record ran[N_OPS], moved[N_OPS];
+    gint32 works[N_OPS];
+    gint64 at_ns = 0, moved_ns = 0;
+    for (int k = 0; k < N_OPS; k++) {
+      Work work = two_layers;
+      work.n_layers = 1 + g_rand_int_range(rand, 0, N_WORKS);
+      Op op = backward(&hand, 0, 0);
+      works[k] = op.work = program_work(hand.program, &work);
+      const OpTime time = timing_of_work(&timing, &work);
+      const gint64 start_ns = at_ns + 9 * g_rand_int_range(rand, 0, 2);
+      const gint64 issue_ns = start_ns - 50 * g_rand_int_range(rand, 0, 4);
+      const gint64 longer_ns = g_rand_int_range(rand, 0, 4) == 0 ? 3 : 0;
+      at_ns = MAX(start_ns + time.run_ns, issue_ns + time.tail_ns) + longer_ns;
+      ran[k] = (Record){issue_ns, start_ns, at_ns};
+      hand_add(&hand, 0, op, issue_ns, start_ns, at_ns);
+      const gint64 meant_ns = start_ns + g_rand_int_range(rand, -20, 60), begin_ns = MAX(moved_ns, meant_ns);
+      moved_ns = begin_ns + g_rand_int_range(rand, 0, 90);
+      moved[k] = (Record){begin_ns, begin_ns, moved_ns};
+      hand_add(&hand, 0, reduce_grad(&hand), begin_ns, begin_ns, moved_ns);
+    }
+    hand_finish(&hand);
+    timing.works = times_of_works(&timing, hand.program);
+    hand.trace->timing = &timing;
+    ChargeSplit expected = {0};
+    gint64 hidden_ns = 0;
+    for (int k = 0; k < N_OPS; k++) {
+      const Work *work = &g_array_index(hand.program->works, Work, works[k]);
+      timing_charge(&timing, work, ran[k].start_ns, ran[k].issue_ns, ran[k].end_ns, &expected);
+      for (int m = 0; m < N_OPS; m++)
+        hidden_ns += kernels_in(&timing, work, &ran[k], moved[m].start_ns, moved[m].end_ns);
+    }
+    g_autoptr(Metrics) metrics = metrics_new(hand.trace);
+    ck_assert_int_eq(metrics->ranks[0].ns[BREAKDOWN_COMPUTE], expected.charged_ns[CHARGE_COMPUTE]);
+    ck_assert_int_eq(metrics->ranks[0].ns[BREAKDOWN_RECOMPUTE], expected.charged_ns[CHARGE_RECOMPUTE]);
+    ck_assert_int_eq(metrics->ranks[0].ns[BREAKDOWN_TP], expected.charged_ns[CHARGE_TP]);
+    ck_assert_int_eq(metrics->ranks[0].hidden_ns[AXIS_TP], expected.hidden_ns[AXIS_TP]);
+    ck_assert_int_eq(metrics->ranks[0].hidden_ns[AXIS_DP], hidden_ns);
+    g_free(timing.works);
+  }
 }
 
 TEST(an_action_cut_into_several_ops_holds_one_micro_batch) {

@@ -1,25 +1,20 @@
 /* Sends and receives get their partner from program_match(). Collectives are matched by count: the k-th of a group
- * on one member is the k-th on all, so one array per group, indexed by (instance of the group, k), collects the
- * latest start:
+ * on one member is the k-th on all, so one array per group, indexed by (instance of the group, k), has the latest
+ * start:
  *
  *     member 0   ──[start────────────end]──
  *     member 1   ────────[start──────end]──      latest[instance, k] = start of member 1
  *
- * A folded trace has one member of every group that does not span stages, and all members run in step: such groups
- * need no array. */
+ * In a folded trace only groups that span stages have members that differ: others need no array. */
 #include "arrivals.h"
 
 #include <string.h>
 
-struct Arrivals {
-  const Trace *trace;
-  gint32 **match; /* owned */
-  int n_groups;
-  int *count;      /* [n_groups] collectives of the group on one member */
-  gint64 **latest; /* [n_groups] [instances × count]; NULL if the own start is the latest */
-};
+static const Group *group_at(const Trace *trace, guint g) {
+  return &g_array_index(trace->program->groups, Group, g);
+}
 
-static int group_index(const Program *program, const Op *op) {
+static gint32 group_index(const Program *program, const Op *op) {
   return g_array_index(program->transfers, Transfer, op->work).group;
 }
 
@@ -27,97 +22,107 @@ static AxisSet members_axes(const Group *group) {
   return group->axes | (group->spans_pp ? AXIS_BIT(AXIS_PP) : 0);
 }
 
-static int instance_of(const Trace *trace, const Group *group, int rank) {
-  return trace->folded ? 0 : layout_group_index(&trace->layout, members_axes(group), rank);
+static gboolean group_has_others(const Trace *trace, const Group *group) {
+  return !trace->folded || (group->spans_pp && trace->n_ranks > 1);
 }
 
-static int n_instances(const Trace *trace, const Group *group) {
-  return trace->folded ? 1 : trace->layout.n_ranks / layout_group_size(&trace->layout, members_axes(group));
+gboolean arrivals_has_others(const Trace *trace, const Transfer *transfer) {
+  return transfer->group < 0 || group_has_others(trace, group_at(trace, (guint)transfer->group));
 }
 
-static gboolean is_tracked(const Trace *trace, const Group *group) {
-  return group->spans_pp || !trace->folded;
+static gsize n_instances(const Trace *trace, const Group *group) {
+  return trace->folded ? 1 : (gsize)(trace->layout.n_ranks / layout_group_size(&trace->layout, members_axes(group)));
 }
 
-static void count_collectives(Arrivals *arrivals) {
+/* Number the collectives of each group in every list. */
+static void number_collectives(Arrivals *arrivals) {
   const Program *program = arrivals->trace->program;
-  g_autofree int *counted = g_new(int, arrivals->n_groups + 1);
+  const gsize n_groups = program->groups->len;
+  g_autofree int *counted = g_new(int, n_groups + 1);
   for (int pp = 0; pp < program->n_ranks; pp++) {
-    memset(counted, 0, sizeof *counted * (gsize)arrivals->n_groups);
+    memset(counted, 0, sizeof *counted * n_groups);
     const OpList *list = &program->ranks[pp];
     for (int i = 0; i < list->n_ops; i++)
       if (list->ops[i].kind == OP_COLLECTIVE)
-        counted[group_index(program, &list->ops[i])]++;
-    for (int g = 0; g < arrivals->n_groups; g++)
+        arrivals->match[pp][i] = counted[group_index(program, &list->ops[i])]++;
+    for (gsize g = 0; g < n_groups; g++)
       arrivals->count[g] = MAX(arrivals->count[g], counted[g]);
   }
 }
 
-static void allocate_latest(Arrivals *arrivals) {
+/* FALSE: no group has several members that differ. */
+static gboolean allocate_latest(Arrivals *arrivals) {
   const Trace *trace = arrivals->trace;
-  for (int g = 0; g < arrivals->n_groups; g++) {
-    const Group *group = &g_array_index(trace->program->groups, Group, g);
-    if (arrivals->count[g] == 0 || !is_tracked(trace, group))
+  gboolean any = FALSE;
+  for (guint g = 0; g < trace->program->groups->len; g++) {
+    const Group *group = group_at(trace, g);
+    if (arrivals->count[g] == 0 || !group_has_others(trace, group))
       continue;
-    gsize n = (gsize)n_instances(trace, group) * (gsize)arrivals->count[g];
+    const gsize n = n_instances(trace, group) * (gsize)arrivals->count[g];
     arrivals->latest[g] = g_new(gint64, n);
     for (gsize k = 0; k < n; k++)
       arrivals->latest[g][k] = -1;
+    any = TRUE;
   }
+  return any;
 }
 
-/* First slot of each group for the instances that `rank` is a member of. */
-static void slots_of_rank(const Arrivals *arrivals, int rank, gint64 **slots) {
+void arrivals_look_from(Arrivals *arrivals, int rank) {
   const Trace *trace = arrivals->trace;
-  for (int g = 0; g < arrivals->n_groups; g++) {
-    const Group *group = &g_array_index(trace->program->groups, Group, g);
-    slots[g] = arrivals->latest[g];
-    if (slots[g])
-      slots[g] += (gsize)instance_of(trace, group, rank) * (gsize)arrivals->count[g];
+  const int pp = trace->pipeline_rank[rank];
+  arrivals->ops = trace_list(trace, rank)->ops;
+  arrivals->start_ns = trace->start_ns + trace->first[rank];
+  arrivals->end_ns = trace->end_ns + trace->first[rank];
+  if (arrivals->match == NULL)
+    return;
+  arrivals->of_rank = arrivals->match[pp];
+  arrivals->partner = trace->first + trace_partner(trace, rank, 0);
+  arrivals->stride = trace_partner(trace, rank, 1) - trace_partner(trace, rank, 0);
+  for (guint g = 0; g < trace->program->groups->len; g++) {
+    gint64 *latest = arrivals->latest[g];
+    if (latest != NULL && !trace->folded)
+      latest +=
+          (gsize)layout_group_index(&trace->layout, members_axes(group_at(trace, g)), rank) * (gsize)arrivals->count[g];
+    arrivals->slots[g] = latest;
   }
 }
 
 static void collect_starts(Arrivals *arrivals) {
   const Trace *trace = arrivals->trace;
-  g_autofree gint64 **slots = g_new(gint64 *, arrivals->n_groups + 1);
-  for (int r = 0; r < trace->n_ranks; r++) {
-    slots_of_rank(arrivals, r, slots);
-    const OpList *list = trace_list(trace, r);
-    const gint64 *start = trace->start_ns + trace->first[r];
-    for (int i = 0; i < list->n_ops; i++) {
-      if (list->ops[i].kind != OP_COLLECTIVE)
+  for (int rank = 0; rank < trace->n_ranks; rank++) {
+    arrivals_look_from(arrivals, rank);
+    const int n_ops = trace_list(trace, rank)->n_ops;
+    for (int i = 0; i < n_ops; i++) {
+      if (arrivals->ops[i].kind != OP_COLLECTIVE)
         continue;
-      int g = group_index(trace->program, &list->ops[i]);
-      if (slots[g]) {
-        *slots[g] = MAX(*slots[g], start[i]);
-        slots[g]++;
-      }
+      gint64 *slots = arrivals->slots[group_index(trace->program, &arrivals->ops[i])];
+      if (slots != NULL)
+        slots[arrivals->of_rank[i]] = MAX(slots[arrivals->of_rank[i]], arrivals->start_ns[i]);
     }
   }
 }
 
 static void match(Arrivals *arrivals) {
   const Program *program = arrivals->trace->program;
-  gboolean matched = program_match(program, &arrivals->match, NULL);
+  const gboolean matched = program_match(program, &arrivals->match, NULL);
   g_assert(matched); /* a Program that ran has been verified */
+  arrivals->count = g_new0(int, program->groups->len + 1);
+  arrivals->latest = g_new0(gint64 *, program->groups->len + 1);
+  arrivals->slots = g_new0(gint64 *, program->groups->len + 1);
+  number_collectives(arrivals);
+  if (allocate_latest(arrivals))
+    collect_starts(arrivals);
 }
 
 Arrivals *arrivals_new(const Trace *trace) {
   Arrivals *arrivals = g_new0(Arrivals, 1);
+  const GArray *transfers = trace->program->transfers;
   arrivals->trace = trace;
-  arrivals->n_groups = (int)trace->program->groups->len;
-  arrivals->count = g_new0(int, arrivals->n_groups + 1);
-  arrivals->latest = g_new0(gint64 *, arrivals->n_groups + 1);
-  match(arrivals);
-
-  count_collectives(arrivals);
-  allocate_latest(arrivals);
-  for (int g = 0; g < arrivals->n_groups; g++) {
-    if (arrivals->latest[g]) {
-      collect_starts(arrivals);
-      break;
-    }
-  }
+  arrivals->transfers = (const Transfer *)(const void *)transfers->data;
+  arrivals->all_start_ns = trace->start_ns;
+  for (guint t = 0; t < transfers->len && arrivals->match == NULL; t++)
+    if (arrivals_has_others(trace, &g_array_index(transfers, Transfer, t)))
+      match(arrivals);
   return arrivals;
 }
 
@@ -125,32 +130,22 @@ void arrivals_free(Arrivals *arrivals) {
   if (!arrivals)
     return;
   program_match_free(arrivals->trace->program, arrivals->match);
-  for (int g = 0; g < arrivals->n_groups; g++)
+  for (guint g = 0; arrivals->latest != NULL && g < arrivals->trace->program->groups->len; g++)
     g_free(arrivals->latest[g]);
   g_free(arrivals->latest);
+  g_free(arrivals->slots);
   g_free(arrivals->count);
   g_free(arrivals);
 }
 
-void arrivals_of_rank(const Arrivals *arrivals, int rank, gint64 *ready_ns) {
-  const Trace *trace = arrivals->trace;
-  const OpList *list = trace_list(trace, rank);
-  const gint64 *start = trace->start_ns + trace->first[rank], *end = trace->end_ns + trace->first[rank];
-  const gint32 *match = arrivals->match[trace->pipeline_rank[rank]];
-  g_autofree gint64 **slots = g_new(gint64 *, arrivals->n_groups + 1);
-  slots_of_rank(arrivals, rank, slots);
-
-  for (int i = 0; i < list->n_ops; i++) {
-    const Op *op = &list->ops[i];
-    gint64 ready = start[i];
-    if (op->kind == OP_SEND || op->kind == OP_RECV) {
-      int partner = trace_partner(trace, rank, op->peer);
-      ready = trace->start_ns[trace->first[partner] + (gsize)match[i]];
-    } else if (op->kind == OP_COLLECTIVE) {
-      int g = group_index(trace->program, op);
-      if (slots[g])
-        ready = *slots[g]++;
-    }
-    ready_ns[i] = MAX(start[i], MIN(ready, end[i]));
+void arrivals_of_rank(Arrivals *arrivals, int rank, gint64 *ready_ns) {
+  const Program *program = arrivals->trace->program;
+  arrivals_look_from(arrivals, rank);
+  for (gint32 i = 0; i < trace_list(arrivals->trace, rank)->n_ops; i++) {
+    const Op *op = &arrivals->ops[i];
+    const gboolean has_others =
+        !op_computes(op) &&
+        arrivals_has_others(arrivals->trace, &g_array_index(program->transfers, Transfer, op->work));
+    ready_ns[i] = has_others ? arrivals_ready(arrivals, i) : arrivals->start_ns[i];
   }
 }

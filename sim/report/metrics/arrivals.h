@@ -4,13 +4,43 @@
 #pragma once
 #include "trace.h"
 
-typedef struct Arrivals Arrivals;
+typedef struct {
+  const Trace *trace;
+  const Transfer *transfers;  /* the program's */
+  const gint64 *all_start_ns; /* the trace's */
+  gint32 **match;  /* [pipeline ranks][ops] the partner's index; of a collective its number in the list among those of
+                      its group; NULL: no transfer has others; owned */
+  int *count;      /* [groups] collectives of the group on one member; owned */
+  gint64 **latest; /* [groups] [instances × count]; NULL: the group has no others; owned */
+
+  /* of the rank looked from */
+  const Op *ops;
+  const gint64 *start_ns, *end_ns;
+  const gint32 *of_rank; /* its match */
+  const gsize *partner;  /* [pipeline rank × stride] first record of the partner there */
+  int stride;
+  gint64 **slots; /* [groups] its instances in `latest`; owned */
+} Arrivals;
 
 Arrivals *arrivals_new(const Trace *trace);
 void arrivals_free(Arrivals *arrivals);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Arrivals, arrivals_free)
 
-/* Fill ready_ns[i] for every op i of recorded rank `rank`. A send or receive is ready once the partner's record has
- * started too, a collective once the last member's has, everything else at its own start. Always within the op's own
- * record. */
-void arrivals_of_rank(const Arrivals *arrivals, int rank, gint64 *ready_ns);
+/* Whether others' records tell when all parties to a transfer were ready; if not, they were when the own one starts. */
+gboolean arrivals_has_others(const Trace *trace, const Transfer *transfer);
+
+/* Look from recorded rank `rank`. */
+void arrivals_look_from(Arrivals *arrivals, int rank);
+/* For a transfer that has others, op `i` of that rank: a send or receive is ready once the partner's record has started
+ * too, a collective once the last member's has. Always within the op's own record. */
+static inline gint64 arrivals_ready(const Arrivals *arrivals, gint32 i) {
+  const Op *op = &arrivals->ops[i];
+  const gint32 matched = arrivals->of_rank[i];
+  const gint64 ready_ns = op->kind == OP_COLLECTIVE
+                              ? arrivals->slots[arrivals->transfers[op->work].group][matched]
+                              : arrivals->all_start_ns[arrivals->partner[op->peer * arrivals->stride] + (gsize)matched];
+  return MAX(arrivals->start_ns[i], MIN(ready_ns, arrivals->end_ns[i]));
+}
+
+/* Look from a rank and fill ready_ns[i] for every op i; what has no others is ready at its own start. */
+void arrivals_of_rank(Arrivals *arrivals, int rank, gint64 *ready_ns);

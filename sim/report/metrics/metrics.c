@@ -34,9 +34,10 @@ static const char *const breakdown_names[N_BREAKDOWN] = {
     [BREAKDOWN_OTHER] = "other",
 };
 
-static const BreakdownKind axis_kinds[N_AXES] = {
+/* What the exposed time of what moves is charged to. */
+static const BreakdownKind mover_kinds[N_MOVERS] = {
     [AXIS_TP] = BREAKDOWN_TP, [AXIS_CP] = BREAKDOWN_CP, [AXIS_EP] = BREAKDOWN_EP,
-    [AXIS_DP] = BREAKDOWN_DP, [AXIS_PP] = BREAKDOWN_PP,
+    [AXIS_DP] = BREAKDOWN_DP, [AXIS_PP] = BREAKDOWN_PP, [MOVER_OFFLOAD] = BREAKDOWN_OFFLOAD,
 };
 
 static const BreakdownKind charge_kinds[N_CHARGES] = {
@@ -45,68 +46,86 @@ static const BreakdownKind charge_kinds[N_CHARGES] = {
     [CHARGE_EP] = BREAKDOWN_EP,           [CHARGE_HOST] = BREAKDOWN_HOST,
 };
 
-/* What happens inside a compute op if the host was `lead_ns` ahead of its start. */
+/* What records of a work are charged to. The host is nearly always far ahead: a record is as long as run_ns, and was
+ * issued lead_ns before it started. The charges of a work in that case are kept and applied once for all its ops. */
 typedef struct {
-  ChargeSplit split;
+  gint64 run_ns; /* −1: its records are not split among what happens inside, all of it is charged to `kind` */
   gint64 lead_ns, kernels_ns;
-  gint64 n_charged; /* ops of the current rank whose splits are still to be charged */
-} Ahead;
+  gint64 n_ahead; /* records of the current rank whose splits are still to be charged */
+  BreakdownKind kind;
+  ChargeSplit ahead;
+  /* the latest that it was not far ahead of: the next is often like it */
+  gint64 late_lead_ns, late_run_ns;
+  ChargeSplit late;
+} WorkCharge;
+
+/* What waiting for an op is charged to. */
+typedef struct {
+  guint8 wait;      /* BreakdownKind, once everyone it needs is there */
+  guint8 absence;   /* and before */
+  gint8 mover;      /* what moves; −1: nothing that is counted */
+  gint8 has_others; /* see arrivals_has_others() */
+} WaitCharge;
+
+/* Where the walk over a rank's ops is. */
+typedef struct {
+  gint64 cursor_ns;                            /* end of the running kernels so far, in the window */
+  gint64 last_other_ns;                        /* end of the op of another kind that ends last so far; 0: none */
+  gint32 last_other;                           /* that op; −1: none */
+  gint32 last_host;                            /* on the host's stream; −1: none */
+  gint64 first_start_ns, last_end_ns, work_ns; /* of F, I, W, B in the last step */
+} Place;
 
 typedef struct {
   const Trace *trace;
   const Program *program;
-  gint64 from_ns, to_ns; /* the step's window */
-  Ahead *ahead;          /* [works] NULL without a Timing */
+  gint64 from_ns, to_ns; /* the step's window; its end is known once all ranks have been walked */
+  WorkCharge *works;
+  WaitCharge *transfers; /* [transfers][2]: of an op that is no gradient norm, and of one */
 
   /* of the rank being walked */
   int rank;
-  const OpList *list;
+  const Op *ops;
+  gint32 n_ops;
   const gint64 *start_ns, *end_ns, *issue_ns;
   RankBreakdown *out;
-  gint32 last[N_STREAMS];                      /* latest op so far of each stream */
-  gint64 cursor_ns;                            /* end of the running kernels so far */
-  gint64 first_start_ns, last_end_ns, work_ns; /* of F, I, W, B in the last step */
+  Place at;
 
   const Omitted *omitted; /* NULL: nothing */
-  gint64 times;           /* repetitions of what is charged now */
-  gint32 n_early;         /* first ops of the rank whose launch a charge must not depend on */
-  gboolean is_known;      /* no charge has depended on it */
+  gint64 ended_ns;        /* what is charged now ended then */
+  gint64 times;           /* repetitions of it */
+  gboolean is_known;      /* no charge has depended on a launch that would come earlier in the full run */
 
-  /* scratch, as long as the longest list */
-  gint64 *ready_ns; /* see arrivals.h */
-  gint32 *before;   /* the op before on the same stream; −1 none */
+  Arrivals *arrivals;
   Overlap *overlap;
+  OverlapRecords records; /* room for the longest list */
 } Walk;
 
 const char *breakdown_name(BreakdownKind kind) {
   return breakdown_names[kind];
 }
 
-static const Group *group_of(const Walk *walk, const Op *op) {
-  const Transfer *transfer = &g_array_index(walk->program->transfers, Transfer, op->work);
-  return &g_array_index(walk->program->groups, Group, transfer->group);
+static WaitCharge transfer_charge(const Trace *trace, const Transfer *transfer, gboolean is_norm) {
+  WaitCharge charge = {BREAKDOWN_PP, BREAKDOWN_BUBBLE, AXIS_PP, (gint8)arrivals_has_others(trace, transfer)};
+  if (transfer->group < 0)
+    return charge;
+  const Group *group = &g_array_index(trace->program->groups, Group, transfer->group);
+  charge.mover = group->route != 0 ? MOVER_OFFLOAD : (gint8)group->charge;
+  charge.wait = (guint8)mover_kinds[charge.mover];
+  if (is_norm) { /* over all axes at once */
+    charge.mover = -1;
+    charge.wait = BREAKDOWN_OTHER;
+  }
+  charge.absence = group->spans_pp ? BREAKDOWN_BUBBLE : charge.wait;
+  return charge;
 }
 
-/* What waiting for `op` is charged to once everyone it needs is there. */
-static BreakdownKind wait_kind(const Walk *walk, const Op *op) {
-  if (op->stream == STREAM_COPY || op->stream == STREAM_COPY_OUT)
-    return BREAKDOWN_OFFLOAD;
-  if (op->kind == OP_HOST && op->work >= 0) /* the update of what is not on the GPU */
-    return BREAKDOWN_OPTIMIZER;
-  if (op->kind == OP_SEND || op->kind == OP_RECV)
-    return BREAKDOWN_PP;
-  if (op->kind == OP_COLLECTIVE) /* the norm is over all axes at once */
-    return op->action == ACTION_NORM ? BREAKDOWN_OTHER : axis_kinds[group_of(walk, op)->charge];
-  return BREAKDOWN_HOST;
-}
-
-/* And before they are there. */
-static BreakdownKind absence_kind(const Walk *walk, const Op *op) {
-  if (op->kind == OP_SEND || op->kind == OP_RECV)
-    return BREAKDOWN_BUBBLE;
-  if (op->kind == OP_COLLECTIVE && group_of(walk, op)->spans_pp)
-    return BREAKDOWN_BUBBLE;
-  return wait_kind(walk, op);
+static inline const WaitCharge *wait_charge(const Walk *walk, const Op *op) {
+  static const WaitCharge launch = {BREAKDOWN_HOST, BREAKDOWN_HOST, -1, FALSE},
+                          host_update = {BREAKDOWN_OPTIMIZER, BREAKDOWN_OPTIMIZER, -1, FALSE};
+  if (op_computes(op)) /* the host's processors update what is not on the GPU */
+    return op->kind == OP_HOST && op->work >= 0 ? &host_update : &launch;
+  return &walk->transfers[2 * op->work + (op->action == ACTION_NORM)];
 }
 
 static void charge(Walk *walk, BreakdownKind kind, gint64 from_ns, gint64 to_ns) {
@@ -114,91 +133,109 @@ static void charge(Walk *walk, BreakdownKind kind, gint64 from_ns, gint64 to_ns)
 }
 
 /* Called before charging a compute op that ended at that time, or the rest after the last one. */
-static void begin_charging(Walk *walk, gint64 ended_ns) {
+static inline void begin_charging(Walk *walk, gint64 ended_ns) {
+  walk->ended_ns = ended_ns;
+  walk->times = omitted_times(walk->omitted, ended_ns);
+}
+
+/* A charge depends on when op `i` was launched. */
+static void depend_on_launch(Walk *walk, gint32 i) {
   const Omitted *omitted = walk->omitted;
-  if (omitted == NULL)
-    return;
-  walk->times = omitted_times(omitted, ended_ns);
-  walk->n_early = 0;
-  for (int step = 0; step < omitted->n_steps; step++) {
+  for (int step = 0; omitted != NULL && step < omitted->n_steps; step++) {
     const OmittedPeriod *period = &omitted->periods[step];
-    if (ended_ns > period->begin_ns - omitted_period_ns(period))
-      walk->n_early = MAX(walk->n_early, period->n_early[walk->rank]);
+    if (walk->ended_ns > period->begin_ns - omitted_period_ns(period) && i < period->n_early[walk->rank])
+      walk->is_known = FALSE;
   }
 }
 
+/* The op before on the same stream; −1: none. */
+static gint32 op_before(const Op *ops, gint32 i) {
+  const guint8 stream = ops[i].stream;
+  while (--i >= 0 && ops[i].stream != stream)
+    ;
+  return i;
+}
+
 /* The op that let op `i` start, and when; −1: the host issued it. */
-static gint32 cause_of(const Walk *walk, gint32 i, gint64 *time_ns) {
-  const Op *op = &walk->list->ops[i];
+static inline gint32 cause_of(const Walk *walk, gint32 i, gint64 *time_ns) {
+  const Op *op = &walk->ops[i];
+  const gint64 *end_ns = walk->end_ns;
+  gint64 latest_ns = walk->issue_ns[i];
   gint32 cause = -1;
-  *time_ns = walk->issue_ns[i];
   for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++) {
-    if (walk->end_ns[op->after[k]] >= *time_ns) {
-      cause = op->after[k];
-      *time_ns = walk->end_ns[cause];
+    const gint32 after = op->after[k];
+    if (end_ns[after] >= latest_ns) {
+      latest_ns = end_ns[after];
+      cause = after;
     }
   }
-  if (walk->before[i] >= 0 && walk->end_ns[walk->before[i]] >= *time_ns) {
-    cause = walk->before[i];
-    *time_ns = walk->end_ns[cause];
+  const gint32 before = op->kind == OP_COMPUTE ? -1 : op_before(walk->ops, i); /* idle time begins behind compute ops */
+  if (before >= 0 && end_ns[before] >= latest_ns) {
+    latest_ns = end_ns[before];
+    cause = before;
   }
+  *time_ns = latest_ns;
   return cause;
 }
 
 /* Nothing delays op `i` any more, but it has not started: a transfer waits for the others of its batch, everything
  * else for its launch. */
 static BreakdownKind launch_kind(const Walk *walk, gint32 i) {
-  const Op *op = &walk->list->ops[i];
-  return op->batch >= 0 ? wait_kind(walk, op) : BREAKDOWN_HOST;
+  const Op *op = &walk->ops[i];
+  return op->batch >= 0 ? wait_charge(walk, op)->wait : BREAKDOWN_HOST;
 }
 
 /* Charge the part of [from, to) during which op `cause` was running; returns the end of the unexplained rest. */
-static gint64 charge_cause(Walk *walk, gint32 cause, gint64 from_ns, gint64 to_ns) {
-  const Op *op = &walk->list->ops[cause];
-  gint64 start_ns = CLAMP(walk->start_ns[cause], from_ns, to_ns);
-  gint64 ready_ns = CLAMP(walk->ready_ns[cause], from_ns, to_ns);
-  charge(walk, wait_kind(walk, op), ready_ns, to_ns);
-  charge(walk, absence_kind(walk, op), start_ns, ready_ns);
+static inline gint64 charge_cause(Walk *walk, gint32 cause, gint64 from_ns, gint64 to_ns) {
+  const WaitCharge *kinds = wait_charge(walk, &walk->ops[cause]);
+  const gint64 start_ns = CLAMP(walk->start_ns[cause], from_ns, to_ns);
+  gint64 ready_ns = start_ns;
+  if (kinds->has_others) {
+    ready_ns = CLAMP(arrivals_ready(walk->arrivals, cause), from_ns, to_ns);
+    charge(walk, (BreakdownKind)kinds->absence, start_ns, ready_ns);
+  }
+  charge(walk, (BreakdownKind)kinds->wait, ready_ns, to_ns);
   return start_ns;
 }
 
-/* Op `i` of this list could start at `to` and not before: explain [from, to). */
-static void charge_idle(Walk *walk, gint32 i, gint64 from_ns, gint64 to_ns) {
-  gint32 host_op = walk->last[STREAM_HOST];
+/* Nothing but its launch delayed op `i`. Issuing goes back to the last op that blocked the host: returns that, and what
+ * is behind it is the host's; −1: none. */
+static gint32 charge_issue(Walk *walk, gint32 i, gint64 from_ns, gint64 *to_ns, gint32 *host_op) {
+  depend_on_launch(walk, i);
+  while (*host_op >= i)
+    *host_op = op_before(walk->ops, *host_op);
+  const gint64 issued_ns = *host_op >= 0 ? CLAMP(walk->end_ns[*host_op], from_ns, *to_ns) : from_ns;
+  charge(walk, BREAKDOWN_HOST, issued_ns, *to_ns);
+  *to_ns = issued_ns;
+  return *host_op;
+}
+
+/* Explain [from, to): op `i` of this list was running until then (`runs`), or could start then and not before. */
+static void charge_idle(Walk *walk, gint32 i, gboolean runs, gint64 from_ns, gint64 to_ns) {
+  gint32 host_op = walk->at.last_host;
   while (to_ns > from_ns) {
+    if (runs && (to_ns = charge_cause(walk, i, from_ns, to_ns)) <= from_ns)
+      return;
     gint64 time_ns;
     gint32 cause = cause_of(walk, i, &time_ns);
-    charge(walk, launch_kind(walk, i), CLAMP(time_ns, from_ns, to_ns), to_ns);
-    to_ns = CLAMP(time_ns, from_ns, to_ns);
-    if (cause < 0) {
-      walk->is_known &= i >= walk->n_early || to_ns <= from_ns;
-      /* Issuing goes back to the last op that blocked the host. */
-      while (host_op >= i)
-        host_op = walk->before[host_op];
-      if (host_op < 0 || walk->end_ns[host_op] <= from_ns) {
-        charge(walk, BREAKDOWN_HOST, from_ns, to_ns);
-        return;
-      }
-      cause = host_op;
-      const gint64 issued_ns =
-          CLAMP(walk->end_ns[host_op], from_ns, to_ns); /* everything after it is issued from then on */
-      charge(walk, BREAKDOWN_HOST, issued_ns, to_ns);
-      to_ns = issued_ns;
-    }
-    to_ns = charge_cause(walk, cause, from_ns, to_ns);
+    time_ns = CLAMP(time_ns, from_ns, to_ns);
+    if (time_ns < to_ns)
+      charge(walk, launch_kind(walk, i), time_ns, to_ns);
+    to_ns = time_ns;
+    if (cause < 0 && to_ns > from_ns)
+      cause = charge_issue(walk, i, from_ns, &to_ns, &host_op);
     i = cause;
+    runs = TRUE;
   }
 }
 
 /* From the last kernel to the end of the window. */
-static void charge_tail(Walk *walk, gint32 last_other) {
-  gint64 from_ns = MAX(walk->cursor_ns, walk->from_ns), to_ns = walk->to_ns;
-  if (from_ns >= to_ns)
-    return;
-  gint64 end_ns = last_other < 0 ? from_ns : CLAMP(walk->end_ns[last_other], from_ns, to_ns);
+static void charge_tail(Walk *walk) {
+  const gint64 from_ns = walk->at.cursor_ns, to_ns = walk->to_ns;
+  const gint64 end_ns = CLAMP(walk->at.last_other_ns, from_ns, to_ns);
   charge(walk, BREAKDOWN_BUBBLE, end_ns, to_ns);
   if (end_ns > from_ns)
-    charge_idle(walk, last_other, from_ns, charge_cause(walk, last_other, from_ns, end_ns));
+    charge_idle(walk, walk->at.last_other, TRUE, from_ns, end_ns);
 }
 
 /* Whether it has pieces or runs of kernels, not just the bare work of an order. */
@@ -217,215 +254,227 @@ static void charge_split(Walk *walk, const ChargeSplit *split, gint64 times) {
     walk->out->hidden_ns[axis] += times * split->hidden_ns[axis];
 }
 
-/* The host is nearly always far ahead, so the charges of a work in that case are kept and applied once for all its
- * ops. */
-static Ahead split_ahead(const Timing *timing, const Work *work, OpTime time) {
-  Ahead ahead = {.lead_ns = timing_host_lead(timing, work)};
-  timing_charge(timing, work, 0, -ahead.lead_ns, time.run_ns, &ahead.split);
-  ahead.kernels_ns = kernels_of(&ahead.split);
-  return ahead;
-}
-
-/* Op `i` ran as with the host far ahead. */
-static gboolean host_is_ahead(const Walk *walk, gint32 i) {
-  gint32 w = walk->list->ops[i].work;
-  return walk->end_ns[i] - walk->start_ns[i] == walk->trace->timing->works[w].run_ns &&
-         walk->start_ns[i] - walk->issue_ns[i] >= walk->ahead[w].lead_ns;
+static WorkCharge work_charge(const Timing *timing, gsize w, const Work *work) {
+  WorkCharge charge = {.run_ns = -1, .late_run_ns = -1};
+  charge.kind = work->phase == PHASE_OPTIMIZER ? BREAKDOWN_OPTIMIZER
+                : work->recompute              ? BREAKDOWN_RECOMPUTE
+                                               : BREAKDOWN_COMPUTE;
+  if (timing == NULL || !has_kernels(work))
+    return charge;
+  charge.run_ns = timing->works[w].run_ns;
+  charge.lead_ns = timing_host_lead(timing, work);
+  timing_charge(timing, work, 0, -charge.lead_ns, charge.run_ns, &charge.ahead);
+  charge.kernels_ns = kernels_of(&charge.ahead);
+  return charge;
 }
 
 static void charge_ahead(Walk *walk) {
-  for (guint w = 0; walk->ahead != NULL && w < walk->program->works->len; w++) {
-    charge_split(walk, &walk->ahead[w].split, walk->ahead[w].n_charged);
-    walk->ahead[w].n_charged = 0;
+  for (guint w = 0; w < walk->program->works->len; w++) {
+    WorkCharge *of = &walk->works[w];
+    if (of->n_ahead == 0)
+      continue;
+    charge_split(walk, &of->ahead, of->n_ahead);
+    walk->at.work_ns += of->kind != BREAKDOWN_OPTIMIZER ? of->n_ahead * of->run_ns : 0;
+    of->n_ahead = 0;
   }
 }
 
-/* What the compute stream did during op `i`, with the host not far ahead. A run of kernels between collectives is
- * split here, without a cost per kernel: the time beyond that with the host far ahead is the host's, the rest (speed
+/* What the compute stream does in a record of run_ns, with the host not far ahead. A run of kernels between collectives
+ * is split here, without a cost per kernel: the time beyond that with the host far ahead is the host's, the rest (speed
  * factors, jitter) is the kernels'. */
-static void split_running(const Walk *walk, gint32 i, const Work *work, ChargeSplit *split) {
-  const OpTime time = walk->trace->timing->works[walk->list->ops[i].work];
-  gint64 start_ns = walk->start_ns[i], end_ns = walk->end_ns[i], issue_ns = walk->issue_ns[i];
-  if (work->piece < 0) {
-    timing_charge(walk->trace->timing, work, start_ns, issue_ns, end_ns, split);
-    return;
-  }
-  gint64 late_ns = time.tail_ns > 0 ? issue_ns + time.tail_ns - start_ns - time.run_ns : 0;
-  split->charged_ns[CHARGE_HOST] = CLAMP(late_ns, 0, end_ns - start_ns);
-  split->charged_ns[work->recompute ? CHARGE_RECOMPUTE : CHARGE_COMPUTE] =
-      end_ns - start_ns - split->charged_ns[CHARGE_HOST];
-}
-
-/* Charge the part [from, to) of the op that lies in the window. */
-static void charge_inside(Walk *walk, gint32 i, const Work *work, gint64 from_ns, gint64 to_ns) {
-  const gboolean is_ahead = host_is_ahead(walk, i);
-  const gboolean is_whole = from_ns == walk->start_ns[i] && to_ns == walk->end_ns[i];
-  if (is_whole && is_ahead) {
-    Ahead *ahead = &walk->ahead[walk->list->ops[i].work];
-    ahead->n_charged += walk->times;
-    overlap_add_op(walk->overlap, i, from_ns, to_ns, ahead->kernels_ns, TRUE);
-    return;
-  }
+static ChargeSplit late_split(const Timing *timing, const Work *work, OpTime time, gint64 lead_ns, gint64 run_ns) {
   ChargeSplit split = {0};
-  walk->is_known &= i >= walk->n_early;
-  if (is_whole)
-    split_running(walk, i, work, &split);
-  else
-    timing_charge_part(walk->trace->timing, work, walk->start_ns[i], walk->issue_ns[i], from_ns, to_ns, &split);
-  charge_split(walk, &split, walk->times);
-  overlap_add_op(walk->overlap, i, from_ns, to_ns, kernels_of(&split), is_ahead);
-}
-
-static void charge_running(Walk *walk, gint32 i, const Work *work) {
-  gint64 start_ns = MAX(walk->start_ns[i], MAX(walk->cursor_ns, walk->from_ns));
-  gint64 end_ns = MIN(walk->end_ns[i], walk->to_ns);
-  if (end_ns <= start_ns)
-    return;
-  if (walk->trace->timing && has_kernels(work)) {
-    charge_inside(walk, i, work, start_ns, end_ns);
-    return;
+  if (work->piece < 0) {
+    timing_charge(timing, work, 0, -lead_ns, run_ns, &split);
+    return split;
   }
-  BreakdownKind kind = work->phase == PHASE_OPTIMIZER ? BREAKDOWN_OPTIMIZER
-                       : work->recompute              ? BREAKDOWN_RECOMPUTE
-                                                      : BREAKDOWN_COMPUTE;
-  charge(walk, kind, start_ns, end_ns);
-  overlap_add_op(walk->overlap, i, start_ns, end_ns, end_ns - start_ns, TRUE);
+  const gint64 late_ns = time.tail_ns > 0 ? time.tail_ns - lead_ns - time.run_ns : 0;
+  split.charged_ns[CHARGE_HOST] = CLAMP(late_ns, 0, run_ns);
+  split.charged_ns[work->recompute ? CHARGE_RECOMPUTE : CHARGE_COMPUTE] = run_ns - split.charged_ns[CHARGE_HOST];
+  return split;
 }
 
-static void note_span(Walk *walk, gint32 i) {
-  if (walk->first_start_ns < 0)
-    walk->first_start_ns = walk->start_ns[i];
-  walk->last_end_ns = walk->end_ns[i];
-  walk->work_ns += walk->times * (walk->end_ns[i] - walk->start_ns[i]);
+/* Of op `i`, what is in the window: from `from` on. */
+static ChargeSplit split_of(const Walk *walk, gint32 i, gint32 w, gint64 from_ns) {
+  const Timing *timing = walk->trace->timing;
+  const Work *work = &g_array_index(walk->program->works, Work, w);
+  const gint64 start_ns = walk->start_ns[i], lead_ns = start_ns - walk->issue_ns[i], end_ns = walk->end_ns[i];
+  WorkCharge *of = &walk->works[w];
+  if (from_ns > start_ns) {
+    ChargeSplit split = {0};
+    timing_charge_part(timing, work, start_ns, walk->issue_ns[i], from_ns, end_ns, &split);
+    return split;
+  }
+  if (of->late_lead_ns != lead_ns || of->late_run_ns != end_ns - start_ns)
+    of->late = late_split(timing, work, timing->works[w], lead_ns, end_ns - start_ns);
+  of->late_lead_ns = lead_ns;
+  of->late_run_ns = end_ns - start_ns;
+  return of->late;
 }
 
-/* In a folded run, whole work ends with its items' collectives: until those have ended the wait is theirs, even if
- * the next run of kernels waits longer for something else. Returns the start of the rest to be explained. */
-static gint64 charge_items_end(Walk *walk, gint32 i, gint64 from_ns, gint64 to_ns) {
-  const Op *op = &walk->list->ops[i];
-  for (int a = 0; a < OP_MAX_AFTER && op->after[a] >= 0; a++) {
-    gint64 end_ns = MIN(walk->end_ns[op->after[a]], to_ns);
-    Stream stream = (Stream)walk->list->ops[op->after[a]].stream;
+static inline void add_running(Walk *walk, gint32 i, gint64 start_ns, gint64 end_ns, gint64 kernels_ns,
+                               gboolean host_is_ahead) {
+  Running *running = &walk->records.running[walk->records.n_running++];
+  *running = (Running){start_ns, end_ns, running->clock_ns, i, host_is_ahead};
+  running[1].clock_ns = running->clock_ns + kernels_ns;
+}
+
+/* An op that is no whole one with the host ahead. */
+static void charge_other(Walk *walk, gint32 i, gint32 w, gboolean host_is_ahead) {
+  const WorkCharge *of = &walk->works[w];
+  const gint64 from_ns = MAX(walk->start_ns[i], walk->at.cursor_ns), end_ns = walk->end_ns[i];
+  if (end_ns > from_ns && of->run_ns >= 0) {
+    const ChargeSplit split = split_of(walk, i, w, from_ns);
+    depend_on_launch(walk, i);
+    charge_split(walk, &split, walk->times);
+    add_running(walk, i, from_ns, end_ns, kernels_of(&split), host_is_ahead);
+  } else if (end_ns > from_ns) {
+    charge(walk, of->kind, from_ns, end_ns);
+    add_running(walk, i, from_ns, end_ns, end_ns - from_ns, TRUE);
+  }
+  if (of->kind != BREAKDOWN_OPTIMIZER)
+    walk->at.work_ns += walk->times * (end_ns - walk->start_ns[i]);
+}
+
+/* Transfers between the last op and one that starts then: those that ran beside neither are not hidden. */
+static void drop_exposed(Walk *walk, gint64 start_ns) {
+  OverlapRecords *records = &walk->records;
+  while (records->n_moving > 0) {
+    const Moving *last = &records->moving[records->n_moving - 1];
+    if (last->start_ns < walk->at.cursor_ns || last->end_ns > start_ns)
+      return;
+    records->n_moving--;
+  }
+}
+
+/* From the last compute op to op `i`, which starts at `to`. In a folded run, whole work ends with its items'
+ * collectives: until those have ended the wait is theirs, even if the next run of kernels waits longer for something
+ * else. */
+static void charge_gap(Walk *walk, gint32 i, gint64 to_ns) {
+  const Op *op = &walk->ops[i];
+  gint64 from_ns = walk->at.cursor_ns;
+  drop_exposed(walk, to_ns);
+  for (int a = 0; walk->program->expansion != EXPANSION_NONE && a < OP_MAX_AFTER && op->after[a] >= 0; a++) {
+    const guint8 stream = walk->ops[op->after[a]].stream;
+    const gint64 end_ns = MIN(walk->end_ns[op->after[a]], to_ns);
     if ((stream != STREAM_TP && stream != STREAM_CP) || end_ns <= from_ns)
       continue;
-    charge_idle(walk, op->after[a], from_ns, charge_cause(walk, op->after[a], from_ns, end_ns));
-    return end_ns;
+    charge_idle(walk, op->after[a], TRUE, from_ns, end_ns);
+    from_ns = end_ns;
+    break;
   }
-  return from_ns;
+  charge_idle(walk, i, FALSE, from_ns, to_ns);
 }
 
-static void visit_compute(Walk *walk, gint32 i) {
-  const Op *op = &walk->list->ops[i];
-  const Work *work = &g_array_index(walk->program->works, Work, op->work);
-  begin_charging(walk, walk->end_ns[i]);
-  gint64 idle_from_ns = MAX(walk->cursor_ns, walk->from_ns), idle_to_ns = MIN(walk->start_ns[i], walk->to_ns);
-  if (idle_to_ns > idle_from_ns)
-    idle_from_ns = charge_items_end(walk, i, idle_from_ns, idle_to_ns);
-  if (idle_to_ns > idle_from_ns)
-    charge_idle(walk, i, idle_from_ns, idle_to_ns);
-  charge_running(walk, i, work);
-  walk->cursor_ns = MAX(walk->cursor_ns, walk->end_ns[i]);
-  if (op->step == walk->program->n_steps - 1 && work->phase != PHASE_OPTIMIZER)
-    note_span(walk, i);
-}
-
-static int kind_axis(BreakdownKind kind) {
-  int axis = 0;
-  while (axis < N_AXES && axis_kinds[axis] != kind)
-    axis++;
-  return axis;
+static inline void visit_compute(Walk *walk, gint32 i, const Op *op, gint64 start_ns, gint64 end_ns) {
+  const gint64 cursor_ns = walk->at.cursor_ns;
+  WorkCharge *of = &walk->works[op->work];
+  begin_charging(walk, end_ns);
+  if (start_ns > cursor_ns)
+    charge_gap(walk, i, start_ns);
+  const gboolean host_is_ahead = end_ns - start_ns == of->run_ns && start_ns - walk->issue_ns[i] >= of->lead_ns;
+  if (host_is_ahead && start_ns >= cursor_ns) {
+    of->n_ahead += walk->times;
+    add_running(walk, i, start_ns, end_ns, of->kernels_ns, TRUE);
+  } else {
+    charge_other(walk, i, op->work, host_is_ahead);
+  }
+  walk->at.cursor_ns = MAX(cursor_ns, end_ns);
+  if (of->kind == BREAKDOWN_OPTIMIZER)
+    return;
+  if (walk->at.first_start_ns < 0)
+    walk->at.first_start_ns = start_ns;
+  walk->at.last_end_ns = end_ns;
 }
 
 /* A transfer between two ranks is counted once, where it arrives. */
-static void visit_other(Walk *walk, gint32 i) {
-  const Op *op = &walk->list->ops[i];
-  gint64 start_ns = MAX(walk->ready_ns[i], walk->from_ns), end_ns = MIN(walk->end_ns[i], walk->to_ns);
-  if (end_ns <= start_ns || op->kind == OP_SEND || op->kind == OP_HOST)
+static inline void visit_other(Walk *walk, gint32 i, const Op *op, gint64 start_ns, gint64 end_ns) {
+  if (op->kind == OP_HOST)
+    walk->at.last_host = i;
+  if (end_ns >= walk->at.last_other_ns) {
+    walk->at.last_other_ns = end_ns;
+    walk->at.last_other = i;
+  }
+  if (op->kind == OP_SEND || op->kind == OP_HOST)
     return;
-  const BreakdownKind kind = wait_kind(walk, op);
-  const int mover = kind == BREAKDOWN_OFFLOAD ? MOVER_OFFLOAD : kind_axis(kind);
-  if (mover < N_AXES || kind == BREAKDOWN_OFFLOAD)
-    overlap_add_transfer(walk->overlap, op->stream, mover, start_ns, end_ns);
+  const WaitCharge *kinds = wait_charge(walk, op);
+  if (kinds->mover < 0)
+    return;
+  if (kinds->has_others)
+    start_ns = arrivals_ready(walk->arrivals, i);
+  start_ns = MAX(start_ns, walk->from_ns);
+  if (end_ns > start_ns)
+    walk->records.moving[walk->records.n_moving++] =
+        (Moving){start_ns, end_ns, walk->records.n_running, op->stream, (guint8)kinds->mover};
 }
 
 static void begin_rank(Walk *walk, int rank, RankBreakdown *out) {
   gsize first = walk->trace->first[rank];
   walk->rank = rank;
-  walk->list = trace_list(walk->trace, rank);
+  walk->ops = trace_list(walk->trace, rank)->ops;
+  walk->n_ops = trace_list(walk->trace, rank)->n_ops;
   walk->start_ns = walk->trace->start_ns + first;
   walk->end_ns = walk->trace->end_ns + first;
   walk->issue_ns = walk->trace->issue_ns + first;
   walk->out = out;
-  walk->cursor_ns = 0;
-  walk->first_start_ns = -1;
-  walk->last_end_ns = walk->work_ns = 0;
-  overlap_begin_rank(walk->overlap, rank);
-  for (int s = 0; s < N_STREAMS; s++)
-    walk->last[s] = -1;
+  arrivals_look_from(walk->arrivals, rank);
 }
 
-/* Belongs to a step before the last and ended before the window: nothing of it is charged. */
-static inline gboolean is_past(const Walk *walk, const Op *op, gint32 i) {
-  return walk->end_ns[i] <= walk->from_ns && op->step < walk->program->n_steps - 1;
-}
-
+/* All but the tail. What belongs to a step before the last ended before the window: nothing of it is charged. */
 static void walk_rank(Walk *walk) {
-  gint32 last_other = -1;
-  for (gint32 i = 0; i < walk->list->n_ops; i++) {
-    const Op *op = &walk->list->ops[i];
-    walk->before[i] = walk->last[op->stream];
-    walk->last[op->stream] = i;
-    if (walk->end_ns[i] < 0)
-      continue; /* never ran */
-    const gboolean is_charged = !is_past(walk, op, i);
-    if (op->kind == OP_COMPUTE) {
-      if (is_charged)
-        visit_compute(walk, i);
+  const Op *ops = walk->ops;
+  const gint64 *start_ns = walk->start_ns, *end_ns = walk->end_ns;
+  const gint32 last_step = walk->program->n_steps - 1, n_ops = walk->n_ops;
+  walk->at = (Place){.cursor_ns = walk->from_ns, .last_other = -1, .last_host = -1, .first_start_ns = -1};
+  walk->records.n_running = walk->records.n_moving = 0;
+  walk->records.running[0].clock_ns = 0;
+  for (gint32 i = 0; i < n_ops; i++) {
+    const Op *op = &ops[i];
+    if (op->step < last_step)
       continue;
-    }
-    if (is_charged)
-      visit_other(walk, i);
-    if (last_other < 0 || walk->end_ns[i] >= walk->end_ns[last_other])
-      last_other = i;
+    if (op->kind != OP_COMPUTE)
+      visit_other(walk, i, op, start_ns[i], end_ns[i]);
+    else if (end_ns[i] >= 0)
+      visit_compute(walk, i, op, start_ns[i], end_ns[i]);
   }
-  begin_charging(walk, G_MAXINT64);
-  charge_tail(walk, last_other);
   charge_ahead(walk);
-  overlap_sum(walk->overlap, walk->omitted, walk->out->hidden_ns);
+  overlap_add_hidden(walk->overlap, walk->rank, &walk->records, walk->omitted, walk->out->hidden_ns);
+  walk->to_ns = MAX(walk->to_ns, MAX(walk->at.cursor_ns, walk->at.last_other_ns));
+}
 
+static void finish_rank(Walk *walk) {
+  begin_charging(walk, G_MAXINT64);
+  charge_tail(walk);
   gint64 sum_ns = 0;
   for (int kind = 0; kind < N_BREAKDOWN; kind++)
     sum_ns += walk->out->ns[kind];
   g_assert(sum_ns == walk->to_ns - walk->from_ns + omitted_ns(walk->omitted, walk->from_ns));
   for (int axis = 0; axis < N_AXES; axis++)
-    walk->out->exposed_ns[axis] = walk->out->ns[axis_kinds[axis]];
+    walk->out->exposed_ns[axis] = walk->out->ns[mover_kinds[axis]];
 }
 
 static void walk_init(Walk *walk, const Trace *trace, const Omitted *omitted) {
-  int n_most = 1;
-  for (int pp = 0; pp < trace->program->n_ranks; pp++)
-    n_most = MAX(n_most, trace->program->ranks[pp].n_ops);
-  *walk = (Walk){.trace = trace, .program = trace->program, .omitted = omitted, .times = 1, .is_known = TRUE};
-  walk->to_ns = trace_end(trace);
-  walk->from_ns = trace_last_step_begin(trace);
-  walk->ready_ns = g_new(gint64, n_most);
-  walk->before = g_new(gint32, n_most);
+  const GArray *works = trace->program->works, *transfers = trace->program->transfers;
+  const gsize n_most = trace_longest_list(trace);
+  *walk = (Walk){.trace = trace, .program = trace->program, .omitted = omitted, .is_known = TRUE};
+  walk->from_ns = walk->to_ns = trace_last_step_begin(trace);
+  walk->arrivals = arrivals_new(trace);
   walk->overlap = overlap_new(trace);
-  if (!trace->timing)
-    return;
-  walk->ahead = g_new0(Ahead, trace->program->works->len + 1);
-  for (guint w = 0; w < trace->program->works->len; w++) {
-    const Work *work = &g_array_index(trace->program->works, Work, w);
-    if (has_kernels(work))
-      walk->ahead[w] = split_ahead(trace->timing, work, trace->timing->works[w]);
-  }
+  walk->works = g_malloc(works->len * sizeof *walk->works + 2 * transfers->len * sizeof *walk->transfers +
+                         (n_most + 1) * (sizeof *walk->records.running + sizeof *walk->records.moving));
+  walk->records.running = (Running *)(walk->works + works->len);
+  walk->records.moving = (Moving *)(walk->records.running + n_most + 1);
+  walk->transfers = (WaitCharge *)(walk->records.moving + n_most);
+  for (guint w = 0; w < works->len; w++)
+    walk->works[w] = work_charge(trace->timing, w, &g_array_index(works, Work, w));
+  for (guint t = 0; t < 2 * transfers->len; t++)
+    walk->transfers[t] = transfer_charge(trace, &g_array_index(transfers, Transfer, t / 2), t % 2);
 }
 
 static void walk_clear(Walk *walk) {
-  g_free(walk->ready_ns);
-  g_free(walk->before);
+  arrivals_free(walk->arrivals);
   overlap_free(walk->overlap);
-  g_free(walk->ahead);
+  g_free(walk->works);
 }
 
 static void take_means(Metrics *metrics) {
@@ -440,7 +489,7 @@ static void take_means(Metrics *metrics) {
     metrics->mean_s[kind] = (double)ns[kind] / metrics->n_ranks * 1e-9;
   for (int mover = 0; mover < N_MOVERS; mover++) {
     metrics->hidden_s[mover] = (double)hidden_ns[mover] / metrics->n_ranks * 1e-9;
-    metrics->exposed_s[mover] = metrics->mean_s[mover < N_AXES ? axis_kinds[mover] : BREAKDOWN_OFFLOAD];
+    metrics->exposed_s[mover] = metrics->mean_s[mover_kinds[mover]];
   }
   double bubble_s = metrics->mean_s[BREAKDOWN_BUBBLE], step_s = (double)metrics->step_ns * 1e-9;
   metrics->bubble_fraction = step_s > 0 ? bubble_s / step_s : 0;
@@ -450,30 +499,38 @@ static void take_means(Metrics *metrics) {
 /* The rank's span, from its first kernel to its last. */
 static void take_span(Walk *walk, Metrics *metrics) {
   const Omitted *omitted = walk->omitted;
-  walk->is_known &= omitted == NULL || walk->last_end_ns > omitted->periods[omitted->n_steps - 1].end_ns;
-  const gint64 first_ns = MAX(walk->first_start_ns, 0);
-  const gint64 span_ns = walk->last_end_ns - first_ns + omitted_ns(omitted, first_ns);
+  walk->is_known &= omitted == NULL || walk->at.last_end_ns > omitted->periods[omitted->n_steps - 1].end_ns;
+  const gint64 first_ns = MAX(walk->at.first_start_ns, 0);
+  const gint64 span_ns = walk->at.last_end_ns - first_ns + omitted_ns(omitted, first_ns);
   if (span_ns > metrics->span_ns) {
     metrics->span_ns = span_ns;
-    metrics->span_bubble_ns = span_ns - walk->work_ns;
+    metrics->span_bubble_ns = span_ns - walk->at.work_ns;
   }
 }
 
-Metrics *metrics_new_with(const Trace *trace, const Omitted *omitted) {
-  g_autoptr(Arrivals) arrivals = arrivals_new(trace);
-  g_autoptr(Metrics) metrics = g_new0(Metrics, 1);
-  metrics->n_ranks = trace->n_ranks;
-  metrics->ranks = g_new0(RankBreakdown, trace->n_ranks);
+static void walk_all(Walk *walk, Metrics *metrics) {
+  g_autofree Place *places = g_new(Place, metrics->n_ranks); /* where the ranks' walks ended */
+  for (int r = 0; r < metrics->n_ranks && walk->is_known; r++) {
+    begin_rank(walk, r, &metrics->ranks[r]);
+    walk_rank(walk);
+    take_span(walk, metrics);
+    places[r] = walk->at;
+  }
+  for (int r = 0; r < metrics->n_ranks && walk->is_known; r++) {
+    begin_rank(walk, r, &metrics->ranks[r]);
+    walk->at = places[r];
+    finish_rank(walk);
+  }
+  metrics->step_ns = walk->to_ns - walk->from_ns + omitted_ns(walk->omitted, walk->from_ns);
+}
 
+Metrics *metrics_new_with(const Trace *trace, const Omitted *omitted) {
+  g_autoptr(Metrics) metrics = g_malloc0(sizeof *metrics + (gsize)trace->n_ranks * sizeof *metrics->ranks);
+  metrics->n_ranks = trace->n_ranks;
+  metrics->ranks = (RankBreakdown *)(metrics + 1);
   Walk walk;
   walk_init(&walk, trace, omitted);
-  metrics->step_ns = walk.to_ns - walk.from_ns + omitted_ns(omitted, walk.from_ns);
-  for (int r = 0; r < trace->n_ranks && walk.is_known; r++) {
-    begin_rank(&walk, r, &metrics->ranks[r]);
-    arrivals_of_rank(arrivals, r, walk.ready_ns);
-    walk_rank(&walk);
-    take_span(&walk, metrics);
-  }
+  walk_all(&walk, metrics);
   walk_clear(&walk);
   if (!walk.is_known)
     return NULL;
@@ -486,9 +543,6 @@ Metrics *metrics_new(const Trace *trace) {
 }
 
 void metrics_free(Metrics *metrics) {
-  if (!metrics)
-    return;
-  g_free(metrics->ranks);
   g_free(metrics);
 }
 

@@ -44,7 +44,7 @@ typedef struct {
 
 typedef struct {
   gint64 step_ns;
-  RankBreakdown *ranks; /* [trace ranks]; owned */
+  RankBreakdown *ranks; /* [trace ranks]; in the same block of memory */
   int n_ranks;
   double mean_s[N_BREAKDOWN];                     /* over ranks */
   double hidden_s[N_MOVERS], exposed_s[N_MOVERS]; /* means; exposed MOVER_OFFLOAD is mean_s[BREAKDOWN_OFFLOAD] */

@@ -5,124 +5,102 @@
  *     clock     0         7      7      12
  *     dp               [──────────────]          hidden: clock(end) − clock(start)
  *
- * Inside an op the clock is read from a table of its pieces' kernels if the host was ahead, which is nearly always
- * the case, and otherwise by replaying the op. */
+ * Inside an op the clock is read from a table of kernels: of its pieces' if the host was ahead, which is nearly always
+ * the case, and otherwise of its own, kept for the next op of the same work that the host was as far ahead of. */
 #include "overlap.h"
 
 typedef struct {
-  gint64 start_ns, end_ns, clock_ns, kernels_ns; /* clock at its start, and how far it gets */
-  gint32 op;
-  gboolean host_is_ahead;
-} Running;
+  gint64 start_ns, before_ns; /* kernel time before it */
+} Kernel;
 
+/* Kernels of a work replayed from 0. */
 typedef struct {
-  gint64 start_ns, end_ns;
-  guint8 stream, mover;
-} Moving;
-
-/* Kernels of one piece with the host ahead. */
-typedef struct {
-  gint64 *start_ns, *before_ns; /* [n], [n + 1]: when each starts, kernel time until then and in all; owned */
-  int n;
-  gboolean is_made;
+  Kernel *kernels; /* [n_room], of which one behind the last has the sum; owned */
+  int n, n_room;
+  gint64 end_ns;
+  gint64 lead_ns; /* from the host's first launch to 0 */
 } KernelTable;
+
+/* A moment of a stream, and where it is: op `i` is the first that ends later. */
+typedef struct {
+  gint64 time_ns, clock_ns;
+  gint32 i;
+} Moment;
 
 struct Overlap {
   const Trace *trace;
-  gsize first; /* record of the rank */
-  const OpList *list;
-  Running *running; /* as long as the longest list, as `moving` */
-  Moving *moving;
-  int n_running, n_moving;
-  KernelTable tables[N_PIECES][N_PHASES];
+  /* of the rank */
+  const Op *ops;
+  const gint64 *start_ns, *issue_ns;
+  KernelTable pieces[N_PIECES][N_PHASES]; /* host ahead */
+  KernelTable late[];                     /* [works] the latest asked for */
 };
 
 Overlap *overlap_new(const Trace *trace) {
-  Overlap *overlap = g_new0(Overlap, 1);
-  int n_most = 1;
-  for (int pp = 0; pp < trace->program->n_ranks; pp++)
-    n_most = MAX(n_most, trace->program->ranks[pp].n_ops);
+  Overlap *overlap = g_malloc0(sizeof *overlap + trace->program->works->len * sizeof *overlap->late);
   overlap->trace = trace;
-  overlap->running = g_new(Running, n_most);
-  overlap->moving = g_new(Moving, n_most);
   return overlap;
 }
 
 void overlap_free(Overlap *overlap) {
   if (!overlap)
     return;
-  for (int piece = 0; piece < N_PIECES; piece++)
-    for (int phase = 0; phase < N_PHASES; phase++) {
-      g_free(overlap->tables[piece][phase].start_ns);
-      g_free(overlap->tables[piece][phase].before_ns);
-    }
-  g_free(overlap->running);
-  g_free(overlap->moving);
+  for (int i = 0; i < N_PIECES * N_PHASES; i++)
+    g_free(overlap->pieces[i / N_PHASES][i % N_PHASES].kernels);
+  for (guint w = 0; w < overlap->trace->program->works->len; w++)
+    g_free(overlap->late[w].kernels);
   g_free(overlap);
-}
-
-void overlap_begin_rank(Overlap *overlap, int rank) {
-  overlap->first = overlap->trace->first[rank];
-  overlap->list = trace_list(overlap->trace, rank);
-  overlap->n_running = overlap->n_moving = 0;
-}
-
-void overlap_add_op(Overlap *overlap, gint32 op, gint64 start_ns, gint64 end_ns, gint64 kernels_ns,
-                    gboolean host_is_ahead) {
-  const Running *last = overlap->n_running > 0 ? &overlap->running[overlap->n_running - 1] : NULL;
-  gint64 clock_ns = last ? last->clock_ns + last->kernels_ns : 0;
-  overlap->running[overlap->n_running++] = (Running){start_ns, end_ns, clock_ns, kernels_ns, op, host_is_ahead};
-}
-
-void overlap_add_transfer(Overlap *overlap, Stream stream, int mover, gint64 start_ns, gint64 end_ns) {
-  overlap->moving[overlap->n_moving++] = (Moving){start_ns, end_ns, (guint8)stream, (guint8)mover};
 }
 
 static void note_kernel(const ItemSpan *span, gpointer data) {
   KernelTable *table = data;
   if (span->item->is_collective)
     return;
-  table->start_ns[table->n] = span->start_ns;
-  table->before_ns[table->n + 1] = table->before_ns[table->n] + span->end_ns - span->start_ns;
-  table->n++;
+  if (table->n + 1 >= table->n_room) {
+    table->n_room = MAX(2 * table->n_room, 32);
+    table->kernels = g_renew(Kernel, table->kernels, table->n_room);
+  }
+  Kernel *kernel = &table->kernels[table->n++];
+  const gint64 before_ns = table->n > 1 ? kernel->before_ns : 0;
+  *kernel = (Kernel){span->start_ns, before_ns};
+  kernel[1].before_ns = before_ns + span->end_ns - span->start_ns;
 }
 
-static const KernelTable *table_of(Overlap *overlap, Piece piece, Phase phase) {
-  KernelTable *table = &overlap->tables[piece][phase];
-  if (table->is_made)
+static void table_make(KernelTable *table, const Timing *timing, const Work *work, gint64 lead_ns) {
+  table->n = 0;
+  table->lead_ns = lead_ns;
+  table->end_ns = timing_replay(timing, work, 0, -lead_ns, note_kernel, table);
+}
+
+static const KernelTable *table_of_piece(Overlap *overlap, Piece piece, Phase phase) {
+  KernelTable *table = &overlap->pieces[piece][phase];
+  if (table->n > 0)
     return table;
   const Timing *timing = overlap->trace->timing;
-  int n_items = timing->lists[piece][phase].n_items;
-  table->start_ns = g_new(gint64, n_items + 1);
-  table->before_ns = g_new0(gint64, n_items + 1);
-  table->is_made = TRUE;
-  Work one = {.phase = (guint8)phase,
-              .n_embedding = piece == PIECE_EMBEDDING,
-              .n_layers = piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER,
-              .n_dense = piece == PIECE_DENSE_LAYER,
-              .n_head = piece == PIECE_HEAD,
-              .stage = -1,
-              .piece = -1,
-              .first_item = -1,
-              .last_item = -1};
-  timing_replay(timing, &one, 0, -timing_host_lead(timing, &one), note_kernel, table);
+  const Work one = {.phase = (guint8)phase,
+                    .n_embedding = piece == PIECE_EMBEDDING,
+                    .n_layers = piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER,
+                    .n_dense = piece == PIECE_DENSE_LAYER,
+                    .n_head = piece == PIECE_HEAD,
+                    .piece = -1};
+  table_make(table, timing, &one, timing_host_lead(timing, &one));
   return table;
 }
 
-/* Kernel time of a piece in its first `elapsed_ns`. */
+/* Kernel time in its first `elapsed_ns`. */
 static gint64 table_before(const KernelTable *table, gint64 elapsed_ns) {
   int begun = 0, end = table->n; /* kernels before `begun` have started, those from `end` on have not */
   while (begun < end) {
     int middle = (begun + end) / 2;
-    if (table->start_ns[middle] < elapsed_ns)
+    if (table->kernels[middle].start_ns < elapsed_ns)
       begun = middle + 1;
     else
       end = middle;
   }
   if (begun == 0)
     return 0;
-  gint64 before_ns = table->before_ns[begun - 1], after_ns = table->before_ns[begun];
-  return MIN(before_ns + elapsed_ns - table->start_ns[begun - 1], after_ns);
+  const Kernel *last = &table->kernels[begun - 1];
+  return MIN(last->before_ns + elapsed_ns - last->start_ns, last[1].before_ns);
 }
 
 /* Kernel time of a whole op in its first `elapsed_ns`, the host ahead. */
@@ -132,12 +110,14 @@ static gint64 kernels_ahead(Overlap *overlap, const Work *work, gint64 elapsed_n
   gint64 sum_ns = 0;
   for (int i = 0; i < N_PIECES; i++) {
     Piece piece = work->phase == PHASE_F ? i : N_PIECES - 1 - i;
-    gint64 run_ns = overlap->trace->timing->lists[piece][work->phase].time.run_ns;
-    if (counts[piece] == 0 || run_ns == 0)
+    if (counts[piece] == 0)
       continue;
-    const KernelTable *table = table_of(overlap, piece, work->phase);
+    gint64 run_ns = overlap->trace->timing->lists[piece][work->phase].time.run_ns;
+    if (run_ns == 0)
+      continue;
+    const KernelTable *table = table_of_piece(overlap, piece, work->phase);
     gint64 n_whole = MIN(counts[piece], elapsed_ns / run_ns);
-    sum_ns += n_whole * table->before_ns[table->n];
+    sum_ns += n_whole * (table->n > 0 ? table->kernels[table->n].before_ns : 0);
     elapsed_ns -= n_whole * run_ns;
     if (n_whole < counts[piece])
       return sum_ns + table_before(table, elapsed_ns);
@@ -145,42 +125,61 @@ static gint64 kernels_ahead(Overlap *overlap, const Work *work, gint64 elapsed_n
   return sum_ns;
 }
 
+/* Kernel time of op `op` in its first `elapsed_ns`. Kernels fill what a record is longer than its replay (see
+ * timing_charge()). */
+static gint64 kernels_before(Overlap *overlap, const Running *running, gint64 elapsed_ns) {
+  const gint32 w = overlap->ops[running->op].work;
+  const Work *work = &g_array_index(overlap->trace->program->works, Work, w);
+  if (running->host_is_ahead)
+    return kernels_ahead(overlap, work, elapsed_ns);
+  const Timing *timing = overlap->trace->timing;
+  const gint64 issued_ns = overlap->start_ns[running->op] - overlap->issue_ns[running->op];
+  const gint64 lead_ns = MIN(issued_ns, timing_host_lead(timing, work));
+  KernelTable *table = &overlap->late[w];
+  if (table->n == 0 || table->lead_ns != lead_ns)
+    table_make(table, timing, work, lead_ns);
+  return table_before(table, elapsed_ns) + MAX(elapsed_ns - table->end_ns, 0);
+}
+
 /* Kernel time of the op from the start of its stretch to `time_ns`, inside it. */
 static gint64 kernels_until(Overlap *overlap, const Running *running, gint64 time_ns) {
-  if (running->kernels_ns == running->end_ns - running->start_ns)
+  const gint64 kernels_ns = running[1].clock_ns - running->clock_ns;
+  if (kernels_ns == running->end_ns - running->start_ns)
     return time_ns - running->start_ns;
-  const Work *work = &g_array_index(overlap->trace->program->works, Work, overlap->list->ops[running->op].work);
-  gint64 op_start_ns = overlap->trace->start_ns[overlap->first + running->op];
-  if (running->host_is_ahead) {
-    gint64 cut_ns = running->start_ns > op_start_ns ? kernels_ahead(overlap, work, running->start_ns - op_start_ns) : 0;
-    return kernels_ahead(overlap, work, time_ns - op_start_ns) - cut_ns;
-  }
-  ChargeSplit split = {0};
-  timing_charge_part(overlap->trace->timing, work, op_start_ns, overlap->trace->issue_ns[overlap->first + running->op],
-                     running->start_ns, time_ns, &split);
-  return MIN(split.charged_ns[CHARGE_COMPUTE] + split.charged_ns[CHARGE_RECOMPUTE], running->kernels_ns);
+  const gint64 op_start_ns = overlap->start_ns[running->op];
+  const gint64 cut_ns =
+      running->start_ns > op_start_ns ? kernels_before(overlap, running, running->start_ns - op_start_ns) : 0;
+  return MIN(kernels_before(overlap, running, time_ns - op_start_ns) - cut_ns, kernels_ns);
 }
 
-/* Queries come in ascending time, so *next only advances. */
-static gint64 clock_at(Overlap *overlap, int *next, gint64 time_ns) {
-  while (*next < overlap->n_running && overlap->running[*next].end_ns <= time_ns)
-    (*next)++;
-  if (*next < overlap->n_running) {
-    const Running *running = &overlap->running[*next];
-    return running->clock_ns + (time_ns > running->start_ns ? kernels_until(overlap, running, time_ns) : 0);
-  }
-  if (overlap->n_running == 0)
-    return 0;
-  const Running *last = &overlap->running[overlap->n_running - 1];
-  return last->clock_ns + last->kernels_ns;
+/* Moves on to a later moment. */
+static inline void moment_pass(Overlap *overlap, const OverlapRecords *records, Moment *moment, gint64 time_ns,
+                               gint32 near) {
+  gint32 i = near > moment->i && records->running[near - 1].end_ns <= time_ns ? near : moment->i;
+  while (i < records->n_running && records->running[i].end_ns <= time_ns)
+    i++;
+  const Running *running = &records->running[i];
+  moment->i = i;
+  moment->time_ns = time_ns;
+  moment->clock_ns = running->clock_ns;
+  if (i < records->n_running && time_ns > running->start_ns)
+    moment->clock_ns += kernels_until(overlap, running, time_ns);
 }
 
-void overlap_sum(Overlap *overlap, const Omitted *omitted, gint64 hidden_ns[N_MOVERS]) {
-  int next[N_STREAMS] = {0}; /* records of one stream follow each other */
-  for (int i = 0; i < overlap->n_moving; i++) {
-    const Moving *moving = &overlap->moving[i];
-    gint64 before_ns = clock_at(overlap, &next[moving->stream], moving->start_ns);
-    gint64 after_ns = clock_at(overlap, &next[moving->stream], moving->end_ns);
-    hidden_ns[moving->mover] += omitted_times(omitted, moving->end_ns) * MAX(after_ns - before_ns, 0);
+void overlap_add_hidden(Overlap *overlap, int rank, const OverlapRecords *records, const Omitted *omitted,
+                        gint64 hidden_ns[N_MOVERS]) {
+  const gsize first = overlap->trace->first[rank];
+  overlap->ops = trace_list(overlap->trace, rank)->ops;
+  overlap->start_ns = overlap->trace->start_ns + first;
+  overlap->issue_ns = overlap->trace->issue_ns + first;
+  Moment at[N_STREAMS] = {0}; /* records of one stream follow each other, often without a gap */
+  for (int i = 0; i < records->n_moving; i++) {
+    const Moving *moving = &records->moving[i];
+    Moment *moment = &at[moving->stream];
+    if (moving->start_ns != moment->time_ns)
+      moment_pass(overlap, records, moment, moving->start_ns, moving->near);
+    const gint64 before_ns = moment->clock_ns;
+    moment_pass(overlap, records, moment, moving->end_ns, moving->near);
+    hidden_ns[moving->mover] += omitted_times(omitted, moving->end_ns) * MAX(moment->clock_ns - before_ns, 0);
   }
 }
