@@ -49,7 +49,7 @@ static gboolean is_left_out(const Stretch *stretch, int i) {
 }
 
 /* End of the item on another stream that item i waits for; G_MININT64 if it waits for none in this stretch. */
-static gint64 awaited_end(const Stretch *stretch, const Span *spans, int i) {
+static inline gint64 awaited_end(const Stretch *stretch, const Span *spans, int i) {
   int after = stretch->items[i].after - stretch->first;
   if (stretch->items[i].after < 0 || after < 0 || is_left_out(stretch, after))
     return G_MININT64;
@@ -90,22 +90,13 @@ static gint64 host_time(const Stretch *stretch) {
   return host_ns;
 }
 
-/* Leaves `spans` as in the run: host far ahead, streams free at 0. */
-static OpTime stretch_time(const Stretch *stretch, Span *spans) {
-  OpTime time = {.host_ns = host_time(stretch)};
-  time.tail_ns = replay_items(stretch, 0, 0, spans);
-  time.run_ns = replay_items(stretch, 0, -time.host_ns, spans);
-  return time;
-}
-
-/* `spans` as in a run. How long before the streams are free the host must begin, so that every item starts as in the
- * run. The list's end is not enough to tell: an item off the critical path may be late without moving it. */
-static gint64 lead_of(const Stretch *stretch, const Span *spans) {
+/* `spans` as in the run of a whole list. How long before the streams are free the host must begin, so that every item
+ * starts as in the run. The list's end is not enough to tell: an item off the critical path may be late without moving
+ * it. */
+static gint64 lead_of(const TimedList *list, const Span *spans) {
   gint64 lead_ns = G_MININT64, issued_ns = 0;
-  for (int i = 0; i < stretch->n_items; i++) {
-    if (is_left_out(stretch, i))
-      continue;
-    issued_ns += stretch->items[i].launch_ns;
+  for (int i = 0; i < list->n_items; i++) {
+    issued_ns += list->items[i].launch_ns;
     lead_ns = MAX(lead_ns, issued_ns - spans[i].start_ns);
   }
   return lead_ns;
@@ -219,8 +210,10 @@ static Stretch whole_list(const TimedList *list) {
 void timed_list_finish(TimedList *list) {
   g_autofree Span *spans = g_new(Span, list->n_items);
   Stretch stretch = whole_list(list);
-  list->time = stretch_time(&stretch, spans);
-  list->lead_ns = lead_of(&stretch, spans);
+  list->time.host_ns = host_time(&stretch);
+  list->time.tail_ns = replay_items(&stretch, 0, 0, spans);
+  list->time.run_ns = replay_items(&stretch, 0, -list->time.host_ns, spans);
+  list->lead_ns = lead_of(list, spans);
   ChargeSum sum = {.from_ns = 0, .to_ns = list->time.run_ns};
   charge_spans(&stretch, spans, 0, list->time.run_ns, &sum);
   add_hidden_time(&stretch, spans, &sum);
@@ -257,12 +250,26 @@ static int pieces_of(const Work *work, PieceCount pieces[N_PIECES]) {
   return n;
 }
 
-OpTime timing_of_work(const Timing *timing, const Work *work) {
-  if (is_run(work)) {
-    Stretch stretch = run_stretch(timing, work);
-    g_autofree Span *spans = g_new(Span, stretch.n_items);
-    return stretch_time(&stretch, spans);
+/* The same of a run, in one pass: on its one stream each item waits only for the one before it. */
+static OpTime run_time(const Timing *timing, const Work *work, gint64 *lead_ns) {
+  const Stretch run = run_stretch(timing, work);
+  OpTime time = {0};
+  *lead_ns = G_MININT64;
+  for (int i = 0; i < run.n_items; i++) {
+    if (is_left_out(&run, i))
+      continue;
+    time.host_ns += run.items[i].launch_ns;
+    *lead_ns = MAX(*lead_ns, time.host_ns - time.run_ns);
+    time.tail_ns = MAX(time.tail_ns, time.host_ns) + run.items[i].duration_ns;
+    time.run_ns += run.items[i].duration_ns;
   }
+  return time;
+}
+
+OpTime timing_of_work(const Timing *timing, const Work *work) {
+  gint64 lead_ns;
+  if (is_run(work))
+    return run_time(timing, work, &lead_ns);
   PieceCount pieces[N_PIECES];
   const int n = pieces_of(work, pieces);
   OpTime time = {0};
@@ -307,10 +314,9 @@ gint64 timing_host_lead(const Timing *timing, const Work *work) {
     const int n = pieces_of(work, pieces);
     return lead_of_pieces(timing, work->phase, pieces, n);
   }
-  Stretch stretch = run_stretch(timing, work);
-  g_autofree Span *spans = g_new(Span, stretch.n_items);
-  stretch_time(&stretch, spans);
-  return lead_of(&stretch, spans);
+  gint64 lead_ns;
+  run_time(timing, work, &lead_ns);
+  return lead_ns;
 }
 
 /* Replays a work stretch by stretch, each from where the previous one ended. */
