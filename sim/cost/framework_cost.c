@@ -133,10 +133,10 @@ static void find_routed(const WorkList *work, int *first, int *last) {
     }
 }
 
-gboolean framework_replays(const Method *method, const WorkList *work, int i) {
+gboolean framework_replays(CudaGraphs graphs, const WorkList *work, int i) {
   const WorkItem *item = &work->items[i];
   int first, last;
-  switch ((CudaGraphs)method->cuda_graphs) {
+  switch (graphs) {
   case CUDA_GRAPHS_ROUTER:
     return is_router(item);
   case CUDA_GRAPHS_ATTENTION:

@@ -30,7 +30,7 @@ double framework_expert_collective_s(const FrameworkTime *framework, double each
  * states expert_host. */
 LaunchTimes framework_launches(const Method *method, const WorkList *work, const WorkList *again, Piece piece,
                                Phase phase, gboolean is_of_experts, double each_s);
-/* Whether the plan's CUDA graphs replay item `i` of a list. Router: the router and the choice of experts, by name.
+/* Whether CUDA graphs replay item `i` of a list. Router: the router and the choice of experts, by name.
  * Attention: these, and the kernels outside the span from the first to the last of a layer's expert exchanges and
  * products (nothing where there are none). */
-gboolean framework_replays(const Method *method, const WorkList *work, int i);
+gboolean framework_replays(CudaGraphs graphs, const WorkList *work, int i);

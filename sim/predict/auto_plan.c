@@ -21,7 +21,7 @@ enum { BOUNDARY_TENSORS = 4 };
 static void take_times(const Workload *workload, const Cluster *cluster, StageCost *costs, gint64 *send_ns) {
   g_auto(StageWorks) works;
   stage_works_init(&works, workload);
-  g_autoptr(Timing) timing = timing_model(works.program, workload, cluster);
+  g_autoptr(Timing) timing = timing_model(works.program, workload, cluster, NULL);
   for (int stage = 0; stage < workload->n_stages; stage++) {
     const gint32 *work = &works.work[3 * stage];
     costs[stage].f_ns = timing->works[work[0]].run_ns;

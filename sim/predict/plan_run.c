@@ -46,6 +46,10 @@ typedef struct {
   Structure *structure; /* of the prediction's program; NULL: it is not kept */
 } Making;
 
+static Costs *costs_of(const Making *making) {
+  return making->predictor != NULL ? making->predictor->costs : NULL;
+}
+
 /* Sets program and structure. FALSE as plan_run(). */
 static gboolean lower_kept(Making *making, GError **error) {
   Structures *structures = making->predictor != NULL ? making->predictor->structures : NULL;
@@ -157,7 +161,8 @@ static gboolean expand(Making *making, Prediction *prediction, GError **error) {
     return expand_beside(making, prediction, NULL, error) && find_repeats(making, prediction);
   g_autofree gboolean *met = NULL;
   prediction->timing = timing_model_unless_met(prediction->program, prediction->repeats,
-                                               (double)making->left_out.n_groups, workload, cluster, &met);
+                                               (double)making->left_out.n_groups, workload, cluster,
+                                               costs_of(making), &met);
   if (met == NULL)
     return TRUE;
   if (making->left_out.n_groups > 0 && !may_expand(workload, making->left_out))
@@ -258,7 +263,7 @@ static Prediction *run(Making *making, GError **error) {
     return NULL;
   if (prediction->timing == NULL)
     prediction->timing = timing_model_beyond(prediction->program, prediction->repeats, (double)left_out.n_groups,
-                                             workload, making->cluster);
+                                             workload, making->cluster, costs_of(making));
   return simulate(making, prediction) ? g_steal_pointer(&prediction) : NULL;
 }
 

@@ -4,12 +4,14 @@
  * (few_micro_batches.h). If that run is seen to return to a state, the rest follows (steady.h). Its peak memory has
  * been reached by then too, as a group leaves memory as it found it. Otherwise all micro-batches are run. */
 #pragma once
+#include "costs.h"
 #include "predict.h"
 #include "structures.h"
 
 /* NULL wherever one is asked for: nothing is remembered. */
 struct Predictor {
-  Structures *structures; /* owned */
+  Structures *structures; /* owned, as is the next */
+  Costs *costs;
 };
 
 typedef enum {

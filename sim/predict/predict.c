@@ -31,7 +31,7 @@ static double count_gpus(const Plan *plan) {
 
 Predictor *predictor_new(void) {
   Predictor *predictor = g_new(Predictor, 1);
-  *predictor = (Predictor){structures_new()};
+  *predictor = (Predictor){structures_new(), costs_new()};
   return predictor;
 }
 
@@ -39,6 +39,7 @@ void predictor_free(Predictor *predictor) {
   if (predictor == NULL)
     return;
   structures_free(predictor->structures);
+  costs_free(predictor->costs);
   g_free(predictor);
 }
 

@@ -469,9 +469,7 @@ void timing_charge_part(const Timing *timing, const Work *work, gint64 start_ns,
 void timing_free(Timing *timing) {
   if (!timing)
     return;
-  for (int piece = 0; piece < N_PIECES; piece++)
-    for (int phase = 0; phase < N_PHASES; phase++)
-      g_free(timing->lists[piece][phase].items);
+  g_free(timing->items);
   g_free(timing->works);
   g_free(timing->transfers);
   g_free(timing->loads);

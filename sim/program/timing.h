@@ -44,7 +44,7 @@ typedef struct {
 } ChargeSplit;
 
 typedef struct {
-  TimedItem *items; /* owned by the Timing */
+  TimedItem *items; /* borrowed from the Timing */
   int n_items;
   OpTime time;       /* (computed) */
   ChargeSplit split; /* (computed) split of run_ns, with the host far ahead */
@@ -64,7 +64,8 @@ typedef struct {
 
 typedef struct {
   TimedList lists[N_PIECES][N_PHASES];
-  OpTime *works; /* [program works]; owned */
+  TimedItem *items; /* of all lists, one after another; owned */
+  OpTime *works;    /* [program works]; owned */
   int n_works;
   OpTime *transfers; /* [program transfers]: run = time on the wire once both (all) sides have arrived; host = launch;
                         owned */

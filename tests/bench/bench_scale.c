@@ -60,7 +60,7 @@ static void run_size(const Model *model, const Cluster *cluster, int n_ranks) {
   g_autoptr(Prediction) folded = predict(model, cluster, plan, &error);
   g_assert_no_error(error);
   g_autoptr(Program) program = program_expand(folded->program, folded->workload);
-  g_autoptr(Timing) timing = timing_model(program, folded->workload, cluster);
+  g_autoptr(Timing) timing = timing_model(program, folded->workload, cluster, NULL);
   const Run alone = run_once(program, timing, folded->workload, cluster, FALSE);
   const Run contended = run_once(program, timing, folded->workload, cluster, TRUE);
   g_assert(contended.end_ns == folded->metrics->step_ns); /* folded as unfolded */

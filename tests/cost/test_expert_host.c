@@ -61,7 +61,7 @@ TEST(graphs_replay_what_they_cover) {
   for (gsize c = 0; c < G_N_ELEMENTS(cases); c++) {
     plan->cuda_graphs = cases[c].graphs;
     for (int i = 0; i < N_ITEMS; i++)
-      ck_assert_int_eq(framework_replays(method_of(plan), &work, i), (cases[c].items >> i) & 1);
+      ck_assert_int_eq(framework_replays(method_of(plan)->cuda_graphs, &work, i), (cases[c].items >> i) & 1);
   }
 }
 
@@ -74,10 +74,10 @@ TEST(graphs_replay_attention_where_nothing_is_exchanged) {
   plan->cuda_graphs = CUDA_GRAPHS_ATTENTION;
   items[DISPATCH].kind = items[COMBINE].kind = ITEM_MEMORY;
   for (int i = 0; i < N_ITEMS; i++)
-    ck_assert_int_eq(framework_replays(method_of(plan), &work, i), i != UP);
+    ck_assert_int_eq(framework_replays(method_of(plan)->cuda_graphs, &work, i), i != UP);
   items[ROUTER].name = items[UP].name = "mlp_up"; /* a dense layer's */
   for (int i = 0; i < N_ITEMS; i++)
-    ck_assert(!framework_replays(method_of(plan), &work, i));
+    ck_assert(!framework_replays(method_of(plan)->cuda_graphs, &work, i));
 }
 
 /* A collective takes what the framework says of it, in proportion too; as it does where it is an op of its own. */

@@ -29,7 +29,7 @@ static void timed_run(Timed *timed, const char *tables) {
   cluster->gpu = gpu_with(tables);
   g_autoptr(Program) program = program_new(1, 1, 1);
   g_clear_pointer(&timed->timing, timing_free);
-  timed->timing = timing_model(program, timed->workload, cluster);
+  timed->timing = timing_model(program, timed->workload, cluster, NULL);
 }
 
 static void timed_clear(Timed *timed) {

@@ -5,6 +5,7 @@
 #include "timing_model.h"
 
 #include <check.h>
+#include <math.h>
 #include <string.h>
 
 #include "bare_times.h"
@@ -73,7 +74,7 @@ static OpTime bare_time(const Bare *bare, Transfer transfer, const Group *group)
   g_autoptr(Program) program = program_new(bare->plan->pp, bare->plan->pp, 1);
   transfer.group = group ? program_group(program, group) : -1;
   program_transfer(program, &transfer);
-  g_autoptr(Timing) timing = timing_model(program, &bare->workload, &bare->cluster);
+  g_autoptr(Timing) timing = timing_model(program, &bare->workload, &bare->cluster, NULL);
   ck_assert_int_eq(timing->n_transfers, 1);
   return timing->transfers[0];
 }
@@ -149,6 +150,41 @@ TEST(a_tier_between_stages_that_are_not_outermost_counts) {
   Transfer send = {.source = 1, .target = 2, .collective = COLLECTIVE_SEND_RECV, .bytes = 20 * MB};
   ck_assert_int_eq(bare_time(&bare, send, NULL).run_ns, 4005000);
   plan_free(bare.plan);
+}
+
+/* Tiers that hold whole domains and each other, or whole domains, or neither; ranks in any order. */
+static void draw_send(Bare *bare, GRand *rand) {
+  static const char *const orders[] = {"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", "pp-tp-cp-ep-dp", "dp-pp-tp-cp-ep"};
+  static const gint64 spans[][2] = {{16, 64}, {24, 40}, {12, 20}, {32, 32}};
+  bare_init(bare, 1 << g_rand_int_range(rand, 0, 4), g_rand_int_range(rand, 1, 7), g_rand_int_range(rand, 2, 7));
+  ck_assert(plan_parse_order(bare->plan, orders[g_rand_int_range(rand, 0, G_N_ELEMENTS(orders))], NULL));
+  bare->workload.method = method_of(bare->plan);
+  layout_init(&bare->workload.layout, bare->workload.method);
+  const gint64 *span = spans[g_rand_int_range(rand, 0, G_N_ELEMENTS(spans))];
+  bare->cluster.tiers[0] = (FabricTier){span[0], 1.5};
+  bare->cluster.tiers[1] = (FabricTier){span[1], 2};
+  bare->cluster.tiers[2] = (FabricTier){1024, 3};
+  bare->cluster.n_tiers = 3;
+}
+
+TEST(a_send_takes_as_long_as_that_of_the_worst_placed_rank) {
+  g_autoptr(GRand) rand = g_rand_new_with_seed(1);
+  for (int trial = 0; trial < 500; trial++) {
+    Bare bare;
+    draw_send(&bare, rand);
+    const Layout *layout = &bare.workload.layout;
+    const int pp = layout->size[AXIS_PP], source = g_rand_int_range(rand, 0, pp), target = (source + 1) % pp;
+    double worst_s = 0;
+    for (int rank = 0; rank < layout->n_ranks; rank++)
+      if (layout_coordinates(layout, rank).at[AXIS_PP] == source)
+        worst_s =
+            MAX(worst_s, send_cost_s(&bare.cluster, rank, rank + (target - source) * layout->stride[AXIS_PP], 20 * MB));
+    const Transfer send = {.source = source, .target = target, .collective = COLLECTIVE_SEND_RECV, .bytes = 20 * MB};
+    const gint64 run_ns = bare_time(&bare, send, NULL).run_ns;
+    ck_assert_msg(run_ns == (gint64)ceil(worst_s * 1e9 * (1 - 1e-14)), "trial %d: %d ns, expected %.1f", trial,
+                  (int)run_ns, worst_s * 1e9);
+    plan_free(bare.plan);
+  }
 }
 
 TEST(transfers_are_launched_by_the_host) {
@@ -254,7 +290,7 @@ static void lowered_init(Lowered *lowered) {
   Lowering lowering = {.order = order, .workload = lowered->workload, .n_steps = 1};
   lowered->program = lower(&lowering, NULL, NULL, NULL);
   ck_assert_ptr_nonnull(lowered->program);
-  lowered->timing = timing_model(lowered->program, lowered->workload, &lowered->cluster);
+  lowered->timing = timing_model(lowered->program, lowered->workload, &lowered->cluster, NULL);
 }
 
 static void lowered_clear(Lowered *lowered) {
@@ -358,7 +394,7 @@ TEST(expanded_collectives_take_what_their_items_take) {
   Lowered lowered;
   lowered_init(&lowered);
   g_autoptr(Program) expanded = program_expand(lowered.program, lowered.workload);
-  g_autoptr(Timing) timing = timing_model(expanded, lowered.workload, &lowered.cluster);
+  g_autoptr(Timing) timing = timing_model(expanded, lowered.workload, &lowered.cluster, NULL);
   int n_tp = 0;
   for (int t = 0; t < timing->n_transfers; t++) {
     const Transfer *transfer = &g_array_index(expanded->transfers, Transfer, t);
@@ -392,7 +428,7 @@ TEST(a_slower_gpu_or_link_never_shortens_anything) {
     slower.gpu.hbm_Bps /= what == 1 ? 2 : 1;
     slower.scale_up_Bps /= what == 2 ? 2 : 1;
     slower.gpu.host_launch_s *= what == 3 ? 2 : 1;
-    g_autoptr(Timing) timing = timing_model(lowered.program, lowered.workload, &slower);
+    g_autoptr(Timing) timing = timing_model(lowered.program, lowered.workload, &slower, NULL);
     gint64 slower_ns = 0, before_ns = 0;
     for (int i = 0; i < timing->n_works; i++) {
       ck_assert_int_ge(timing->works[i].run_ns, lowered.timing->works[i].run_ns);
@@ -424,8 +460,8 @@ TEST(a_program_is_timed_where_collectives_of_tp_meet_nothing) {
     if (i == 2)
       lowered.cluster.gpus_per_node = lowered.cluster.domain_gpus = lowered.cluster.nics_per_node = 2;
     g_autofree gboolean *met = NULL;
-    g_autoptr(Timing) whole = timing_model(lowered.program, lowered.workload, &lowered.cluster);
-    Timing *timing = timing_model_unless_met(lowered.program, NULL, 0, lowered.workload, &lowered.cluster, &met);
+    g_autoptr(Timing) whole = timing_model(lowered.program, lowered.workload, &lowered.cluster, NULL);
+    Timing *timing = timing_model_unless_met(lowered.program, NULL, 0, lowered.workload, &lowered.cluster, NULL, &met);
     ck_assert_int_eq(met != NULL, i == 1);
     ck_assert_int_eq(timing == NULL, i == 1);
     if (timing != NULL)

@@ -18,7 +18,7 @@ static Plan *plan_on(int tp, int cp, CpComm comm) {
 static Timing *time_pieces(const Cluster *cluster, const Plan *plan, Workload **workload) {
   g_autoptr(Program) program = program_new(1, 1, 1);
   *workload = workload_new(&llama, plan, NULL);
-  return timing_model(program, *workload, cluster);
+  return timing_model(program, *workload, cluster, NULL);
 }
 
 static gint64 named_ns(const TimedList *list, const char *name, int nth) {

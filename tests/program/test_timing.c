@@ -135,11 +135,26 @@ TEST(an_empty_list_takes_no_time) {
   ck_assert_int_eq(list.split.hidden_ns[AXIS_TP], 0);
 }
 
+/* Moves the items of the lists to where a Timing owns them. */
+static void gather_items(Timing *timing) {
+  g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(TimedItem));
+  TimedList *lists = timing->lists[0];
+  for (int i = 0; i < N_PIECES * N_PHASES; i++)
+    g_array_append_vals(all, lists[i].items, (guint)lists[i].n_items);
+  TimedItem *items = timing->items = g_memdup2(all->data, all->len * sizeof *items);
+  for (int i = 0; i < N_PIECES * N_PHASES; i++) {
+    g_free(lists[i].items);
+    lists[i].items = items;
+    items += lists[i].n_items;
+  }
+}
+
 static Timing *random_timing(void) {
   Timing *timing = g_new0(Timing, 1);
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
       timing->lists[piece][phase] = random_list(1);
+  gather_items(timing);
   return timing;
 }
 
@@ -206,6 +221,7 @@ TEST(pieces_run_forward_in_F_and_backward_in_the_other_phases) {
       list->items[0] = (TimedItem){"k", durations_ns[piece], launches_ns[piece], -1, FALSE, FALSE};
       timed_list_finish(list);
     }
+  gather_items(timing);
   Work work = {.phase = PHASE_F, .n_embedding = 1, .n_layers = 2, .n_head = 1, .piece = -1};
   /* issued at 1, 11, 21, 121; F: embedding ends 101, layers 111 and 121, head starts at 121, ends 122 */
   assert_same_time(timing_of_work(timing, &work), (OpTime){.run_ns = 121, .tail_ns = 122, .host_ns = 121});
@@ -224,6 +240,7 @@ TEST(pieces_run_forward_in_F_and_backward_in_the_other_phases) {
 TEST(an_expanded_run_takes_its_kernels_only) {
   Timing *timing = g_new0(Timing, 1);
   timing->lists[PIECE_LAYER][PHASE_F] = example(40);
+  timing->items = timing->lists[PIECE_LAYER][PHASE_F].items;
   Work run = {.phase = PHASE_F, .piece = PIECE_LAYER, .first_item = 1, .last_item = 3, .stage = -1};
   /* k2 [40, 70), k3 issued at 80, [80, 100): c1 between them belongs to another op */
   assert_same_time(timing_of_work(timing, &run), (OpTime){.run_ns = 50, .tail_ns = 100, .host_ns = 80});
@@ -241,6 +258,7 @@ TEST(an_expanded_run_takes_its_kernels_only) {
 TEST(a_launch_bound_op_is_charged_to_the_host_where_the_host_ends_the_wait) {
   Timing *timing = g_new0(Timing, 1);
   timing->lists[PIECE_LAYER][PHASE_F] = example(100);
+  timing->items = timing->lists[PIECE_LAYER][PHASE_F].items;
   Work work = {.phase = PHASE_F, .n_layers = 1, .piece = -1, .stage = -1};
   ChargeSplit split = {0};
   /* From s = h = 0, issued at 100 … 500:   k0 [100,200)   c1 [200,280)   k2 [300,330)   k3 [400,420)   c4 [500,560)
@@ -258,6 +276,7 @@ TEST(a_launch_bound_op_is_charged_to_the_host_where_the_host_ends_the_wait) {
 TEST(a_stretched_record_adds_to_compute_and_a_short_one_never_turns_negative) {
   Timing *timing = g_new0(Timing, 1);
   timing->lists[PIECE_LAYER][PHASE_F] = example(0);
+  timing->items = timing->lists[PIECE_LAYER][PHASE_F].items;
   Work work = {.phase = PHASE_F, .n_layers = 2, .piece = -1, .stage = -1};
   ChargeSplit split = {0};
   timing_charge(timing, &work, 0, 0, 2 * 260 + 33, &split);

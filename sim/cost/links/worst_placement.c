@@ -53,34 +53,26 @@ static gboolean reaches_further(const GroupShape *a, const GroupShape *b) {
 
 /* The shape with most domains, then most spans of the outermost level, over the groups of the representative ranks;
  * each group is looked at once. */
-static GroupShape worst_pair_shape(const Layout *layout, const Cluster *cluster, const GArray *ranks,
+static GroupShape worst_pair_shape(const Layout *layout, const Cluster *cluster, const int *ranks, int n_ranks,
                                    const Group *group) {
   g_autofree int *members = g_new(int, 2 * layout_group_size(layout, group->axes));
   g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
   GroupShape worst = {0};
-  for (guint i = 0; i < ranks->len; i++) {
-    int rank = g_array_index(ranks, int, i);
-    if (!g_hash_table_add(seen, GINT_TO_POINTER(layout_group_index(layout, group->axes, rank))))
+  for (int i = 0; i < n_ranks; i++) {
+    if (!g_hash_table_add(seen, GINT_TO_POINTER(layout_group_index(layout, group->axes, ranks[i]))))
       continue;
-    GroupShape shape = pair_shape(layout, cluster, group, rank, members);
+    GroupShape shape = pair_shape(layout, cluster, group, ranks[i], members);
     if (worst.n == 0 || reaches_further(&shape, &worst))
       worst = shape;
   }
   return worst;
 }
 
-static GroupShape group_shape(const Layout *layout, const Cluster *cluster, const GArray *ranks, const Group *group) {
+GroupShape worst_placement_shape(const Layout *layout, const Cluster *cluster, const int *ranks, int n_ranks,
+                                 const Group *group) {
   if (!group->spans_pp)
     return layout_group_shape(layout, cluster, group->axes);
   if (group->pp_first < 0)
     return layout_group_shape(layout, cluster, group->axes | AXIS_BIT(AXIS_PP));
-  return worst_pair_shape(layout, cluster, ranks, group);
-}
-
-GroupShape *worst_placement_shapes(const Layout *layout, const Cluster *cluster, const GArray *ranks,
-                                   const Program *program) {
-  GroupShape *shapes = g_new0(GroupShape, program->groups->len);
-  for (guint i = 0; i < program->groups->len; i++)
-    shapes[i] = group_shape(layout, cluster, ranks, &g_array_index(program->groups, Group, i));
-  return shapes;
+  return worst_pair_shape(layout, cluster, ranks, n_ranks, group);
 }

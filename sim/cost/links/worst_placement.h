@@ -6,6 +6,6 @@
 /* The ranks (of int) of pipeline rank 0 that represent all of it. Their number is bounded by the domain, not by dp,
  * except where spans of the fabric may lie anywhere. Owned by the caller. */
 GArray *worst_placement_ranks(const Layout *layout, const Cluster *cluster);
-/* [groups of the program]: the worst shape of each; `ranks` as above. Owned by the caller. */
-GroupShape *worst_placement_shapes(const Layout *layout, const Cluster *cluster, const GArray *ranks,
-                                   const Program *program);
+/* The worst shape of a group of the program; `ranks` as above. */
+GroupShape worst_placement_shape(const Layout *layout, const Cluster *cluster, const int *ranks, int n_ranks,
+                                 const Group *group);

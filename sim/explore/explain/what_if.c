@@ -135,11 +135,15 @@ static void change_transfers(const Program *program, Timing *timing, const Chang
 
 static Timing *copy_of(const Timing *timing) {
   Timing *copy = g_memdup2(timing, sizeof *timing);
+  gsize n_items = 0;
   for (int piece = 0; piece < N_PIECES; piece++)
-    for (int phase = 0; phase < N_PHASES; phase++) {
-      const TimedList *list = &timing->lists[piece][phase];
-      copy->lists[piece][phase].items = g_memdup2(list->items, list->n_items * sizeof *list->items);
-    }
+    for (int phase = 0; phase < N_PHASES; phase++)
+      n_items += (gsize)timing->lists[piece][phase].n_items;
+  copy->items = g_memdup2(timing->items, n_items * sizeof *timing->items);
+  for (int piece = 0; piece < N_PIECES; piece++)
+    for (int phase = 0; phase < N_PHASES; phase++)
+      if (timing->lists[piece][phase].items != NULL)
+        copy->lists[piece][phase].items = copy->items + (timing->lists[piece][phase].items - timing->items);
   copy->works = g_memdup2(timing->works, timing->n_works * sizeof *timing->works);
   copy->transfers = g_memdup2(timing->transfers, timing->n_transfers * sizeof *timing->transfers);
   copy->loads = g_memdup2(timing->loads, (timing->n_transfers + 1) * sizeof *timing->loads);

@@ -111,7 +111,7 @@ gint64 plan_bound_step_ns(const Workload *workload, const Cluster *cluster) {
   if (ranks_differ(plan, cluster))
     return 0;
   g_autoptr(Program) nothing = program_new(plan->pp, workload->n_stages, (int)plan->n_micro_batches);
-  g_autoptr(Timing) timing = timing_model(nothing, workload, cluster);
+  g_autoptr(Timing) timing = timing_model(nothing, workload, cluster, NULL);
   const Known known = {timing, hides_exchanges(workload)};
   g_autofree StageTimes *stages = g_new(StageTimes, workload->n_stages);
   for (int stage = 0; stage < workload->n_stages; stage++)
