@@ -39,8 +39,8 @@ static gboolean set_layout(PlanTarget *target, const char *what, const char *tex
                          target->is_column ? "column mtp_layers" : "--mtp-layers", plan->mtp_layers);
 }
 
-static char *layout_text(const Plan *plan) {
-  return g_strdup(plan->pipeline_layout != NULL ? plan->pipeline_layout : "auto");
+static const char *layout_text(const Plan *plan) {
+  return plan->pipeline_layout != NULL ? plan->pipeline_layout : "auto";
 }
 
 static gboolean set_memory_cap(PlanTarget *target, const char *what, const char *text, GError **error) {
@@ -59,9 +59,12 @@ static gboolean set_modules(PlanTarget *target, const char *what, const char *te
   return recompute_modules_parse(what, text, &target->plan->recompute_modules, error);
 }
 
-static char *modules_text(const Plan *plan) {
+/* There are few sets of modules. */
+static const char *modules_text(const Plan *plan) {
+  if (plan->recompute != RECOMPUTE_SELECTIVE)
+    return NULL;
   g_autofree char *text = plan_recompute_text(plan);
-  return *text != '\0' ? g_steal_pointer(&text) : NULL;
+  return *text != '\0' ? g_intern_string(text) : NULL;
 }
 
 static gboolean set_precision(PlanTarget *target, const char *what, const char *text, GError **error) {
@@ -77,8 +80,8 @@ static gboolean set_recipe(PlanTarget *target, const char *what, const char *tex
   return recipe_parse(text, &target->plan->recipe, error);
 }
 
-static char *recipe_text(const Plan *plan) {
-  return g_strdup(plan->recipe.name);
+static const char *recipe_text(const Plan *plan) {
+  return plan->recipe.name;
 }
 
 static gboolean set_cp_comm(PlanTarget *target, const char *what, const char *text, GError **error) {
@@ -104,11 +107,14 @@ static gboolean set_order(PlanTarget *target, const char *what, const char *text
   return plan_parse_order(target->plan, text, error);
 }
 
-static char *order_text(const Plan *plan) {
-  GString *text = g_string_new(NULL);
-  for (int i = 0; i < N_AXES; i++)
-    g_string_append_printf(text, "%s%s", i > 0 ? "-" : "", axis_name(plan->order[i]));
-  return g_string_free(text, FALSE);
+/* There are 120 orders. */
+static const char *order_text(const Plan *plan) {
+  char text[N_AXES * sizeof "tp-"], *end = text;
+  for (int i = 0; i < N_AXES; i++) {
+    end = stpcpy(end, axis_name(plan->order[i]));
+    *end++ = i + 1 < N_AXES ? '-' : '\0';
+  }
+  return g_intern_string(text);
 }
 
 enum { MOST_SLOW_RANKS = 1 << 20 }; /* ranks in ranges are below this */
@@ -148,7 +154,7 @@ static gboolean set_nothing(PlanTarget *target, const char *what, const char *te
   return TRUE;
 }
 
-static char *no_text(const Plan *plan) {
+static const char *no_text(const Plan *plan) {
   return NULL;
 }
 
@@ -401,7 +407,7 @@ Plan *plan_new(void) {
   return plan_copy(defaults);
 }
 
-static PlanValue text_value(char *text) {
+static PlanValue text_value(const char *text) {
   return (PlanValue){.type = text != NULL ? PLAN_VALUE_TEXT : PLAN_VALUE_OPEN, .text = text};
 }
 
@@ -415,16 +421,16 @@ PlanValue plan_field_value(const PlanField *field, const Plan *plan) {
   if (field->text != NULL)
     return text_value(field->text(plan));
   if (field->kind == PLAN_TEXT)
-    return text_value(g_strdup(*(char *const *)at));
+    return text_value(*(char *const *)at);
   if (field->kind == PLAN_RATIO || field->kind == PLAN_BYTES) {
     const double value = *(const double *)at;
     return (PlanValue){field->is_open_at_0 && value == 0 ? PLAN_VALUE_OPEN : PLAN_VALUE_REAL, .real = value};
   }
   const gint64 value = whole_at(field, at);
   if (field->kind == PLAN_SWITCH)
-    return text_value(value < 0 ? NULL : g_strdup(value ? "on" : "off"));
+    return text_value(value < 0 ? NULL : value ? "on" : "off");
   if (field->kind == PLAN_CHOICE)
-    return text_value(value < 0 ? NULL : g_strdup(field->names()[value]));
+    return text_value(value < 0 ? NULL : field->names()[value]);
   return (PlanValue){field->is_open_at_0 && value == 0 ? PLAN_VALUE_OPEN : PLAN_VALUE_WHOLE, .whole = value};
 }
 
@@ -438,7 +444,7 @@ char *plan_field_text(const PlanField *field, const Plan *plan) {
     g_ascii_dtostr(number, sizeof number, value.real);
     return g_strconcat(number, field->kind == PLAN_BYTES ? "B" : NULL, NULL);
   default:
-    return value.text;
+    return g_strdup(value.text);
   }
 }
 

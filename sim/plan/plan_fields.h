@@ -49,9 +49,9 @@ struct PlanField {
   const char *const *(*names)(void); /* of a choice; NULL-terminated */
   /* NULL: by the kind. `what` names the field in messages. */
   gboolean (*set)(PlanTarget *target, const char *what, const char *text, GError **error);
-  char *(*text)(const Plan *plan); /* owned by the caller; NULL: by the kind */
-  guint uses;                      /* PlanFieldUse */
-  int turn;                        /* set after all of smaller turns: its default depends on theirs */
+  const char *(*text)(const Plan *plan); /* the plan's, or static; NULL: by the kind */
+  guint uses;                            /* PlanFieldUse */
+  int turn;                              /* set after all of smaller turns: its default depends on theirs */
 };
 
 enum { N_PLAN_TURNS = 4 };
@@ -77,7 +77,7 @@ typedef struct {
   PlanValueType type;
   gint64 whole;
   double real;
-  char *text; /* owned by the caller; NULL for the other types */
+  const char *text; /* static, or the plan's as long as it does not change; NULL for the other types */
 } PlanValue;
 PlanValue plan_field_value(const PlanField *field, const Plan *plan);
 /* Its text. Owned by the caller; NULL: open. A plan's fields set to their texts are the same plan. */

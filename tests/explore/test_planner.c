@@ -210,7 +210,7 @@ static gint64 step_of_point(const Drawn *drawn, gint64 index) {
                  screened, number, score, space_text(drawn->space));
   if (fits)
     ck_assert_double_eq(prediction->step_time_s, row.cells[sweep_table_find(drawn->table, "step_time_s")].real);
-  sweep_row_clear(&row, drawn->table);
+  sweep_row_clear(&row);
   return step_ns;
 }
 

@@ -94,7 +94,7 @@ LOOP_TEST(a_row_typed_again_gives_its_step, G_N_ELEMENTS(spaces)) {
       ck_assert_double_eq(step_s, row.cells[sweep_table_find(table, "step_time_s")].real);
       n_ran++;
     }
-    sweep_row_clear(&row, table);
+    sweep_row_clear(&row);
   }
   ck_assert_int_gt(n_ran, N_TRIED / 20);
   space_free(setup.space);

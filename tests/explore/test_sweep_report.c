@@ -14,15 +14,15 @@ static ResultStore *store_of(const SweepTable *table, const SweepSetup *setup, c
     SweepRow row;
     sweep_row_init(&row, table, i);
     if (made[i].status == SWEEP_RAN) {
-      sweep_row_set_real(&row, table, "tokens_per_s", made[i].tokens_per_s);
-      sweep_row_set_real(&row, table, "mfu", made[i].tokens_per_s / 100);
-      sweep_row_set_real(&row, table, "memory_peak_bytes", made[i].memory);
-      sweep_row_set_real(&row, table, "dollars_per_million_tokens", made[i].cost);
+      const StepReport report = {
+          .tokens_per_s = made[i].tokens_per_s, .mfu = made[i].tokens_per_s / 100, .peak_bytes = made[i].memory};
+      sweep_row_set_report(&row, table, &report);
+      sweep_row_set_real(&row, table, SWEEP_DOLLARS_PER_MILLION_TOKENS, made[i].cost);
     } else {
       sweep_row_set_reason(&row, made[i].status, g_strdup_printf("for reason %d", i));
     }
     ck_assert(result_store_add(store, &row, NULL));
-    sweep_row_clear(&row, table);
+    sweep_row_clear(&row);
   }
   return store;
 }

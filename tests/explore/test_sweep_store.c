@@ -25,7 +25,7 @@ TEST(a_resumed_sweep_repeats_nothing_and_ends_like_an_undisturbed_one) {
       SweepRow row;
       sweep_worker_try(worker, index, &row);
       ck_assert(result_store_add(store, &row, NULL));
-      sweep_row_clear(&row, table);
+      sweep_row_clear(&row);
       if (index < 150)
         ck_assert(result_store_commit(store, NULL));
     }
@@ -90,7 +90,7 @@ TEST(a_margin_belongs_to_the_sweep) {
     n_wrong += row.status == SWEEP_RAN && share > 0.9;
     n_wrong += row.status == SWEEP_RAN && ABS(share * gpu->hbm_bytes - row.cells[peak].real - gpu->reserved_bytes) > 1;
     n_wrong += row.status == SWEEP_OUT_OF_MEMORY && share <= 0.9;
-    sweep_row_clear(&row, table);
+    sweep_row_clear(&row);
   }
   ck_assert_int_gt(n_ran, 0);
   ck_assert_int_eq(n_wrong, 0);

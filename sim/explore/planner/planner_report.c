@@ -5,10 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "units.h"
 #include "json_values.h"
 #include "plan_fields.h"
 #include "step_report.h"
+#include "units.h"
 
 enum { MOST_PARTS = 3, MOST_REASONS = 6 };
 /* A part of the step that differs by less than this share of the best step is not worth a word. */
@@ -206,7 +206,7 @@ void planner_text(GString *out, const PlannerReport *report) {
 
 static void add_field(JsonBuilder *builder, const char *key, const PlanField *field, const Plan *plan) {
   const PlanValue value = plan_field_value(field, plan);
-  g_autofree char *text = value.text;
+  const char *text = value.text;
   if (strcmp(field->name, "expert-tp") == 0) /* open, it is that of tp */
     json_add_count(builder, key, plan_expert_tp(plan));
   else if (field->kind == PLAN_SWITCH && text != NULL)

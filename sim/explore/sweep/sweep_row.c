@@ -21,8 +21,9 @@ typedef struct {
 } Source;
 
 struct SweepTable {
-  GArray *sources;  /* of Source */
-  GHashTable *find; /* name to index */
+  GArray *sources;              /* of Source */
+  GHashTable *find;             /* name to index */
+  int own[N_SWEEP_OWN_COLUMNS]; /* where they stand */
 };
 
 static const char *const status_names[N_SWEEP_STATUSES + 1] = {[SWEEP_RAN] = "ran",
@@ -42,6 +43,11 @@ static void add(SweepTable *table, const char *name, CellType type, Source sourc
   g_array_append_val(table->sources, source);
 }
 
+static void add_own(SweepTable *table, const char *name, CellType type, SweepOwnColumn own) {
+  table->own[own] = (int)table->sources->len;
+  add(table, name, type, (Source){.origin = FROM_ELSEWHERE});
+}
+
 static CellType type_of(const PlanField *field) {
   static const CellType types[] = {
       [PLAN_COUNT] = CELL_WHOLE, [PLAN_COUNT64] = CELL_WHOLE, [PLAN_RATIO] = CELL_REAL, [PLAN_BYTES] = CELL_REAL,
@@ -51,8 +57,8 @@ static CellType type_of(const PlanField *field) {
 
 /* Every field that a space can have, and what completing a plan computes. */
 static void add_plan(SweepTable *table) {
-  add(table, "model", CELL_TEXT, (Source){.origin = FROM_ELSEWHERE});
-  add(table, "cluster", CELL_TEXT, (Source){.origin = FROM_ELSEWHERE});
+  add_own(table, "model", CELL_TEXT, SWEEP_MODEL);
+  add_own(table, "cluster", CELL_TEXT, SWEEP_CLUSTER);
   for (int i = 0; i < plan_n_fields(); i++) {
     const PlanField *field = plan_field(i);
     if (!plan_field_is_axis(field))
@@ -60,7 +66,7 @@ static void add_plan(SweepTable *table) {
     g_autofree char *name = plan_field_column(field);
     add(table, name, type_of(field), (Source){.origin = FROM_PLAN, .field = field});
   }
-  add(table, "micro_batches", CELL_WHOLE, (Source){.origin = FROM_ELSEWHERE});
+  add_own(table, "micro_batches", CELL_WHOLE, SWEEP_MICRO_BATCHES);
 }
 
 static const char *breakdown_nth(int kind) {
@@ -73,14 +79,14 @@ static const char *memory_nth(int category) {
 
 #define REAL(member) CELL_REAL, FROM_DOUBLE, offsetof(StepReport, member)
 #define WHOLE(member) CELL_WHOLE, FROM_INT, offsetof(StepReport, member)
-#define ELSEWHERE(type) type, FROM_ELSEWHERE, 0
+#define OWN(type, own) type, FROM_ELSEWHERE, own
 
 /* Behind the plan. */
 static const struct {
   const char *name;
   CellType type;
   Origin origin;
-  size_t offset;
+  size_t offset;           /* in the report; FROM_ELSEWHERE: the SweepOwnColumn */
   const char *(*nth)(int); /* of `n` numbers, what stands for %s; NULL: one */
   int n;
 } columns[] = {
@@ -95,37 +101,46 @@ static const struct {
     {"bubble_overhead", REAL(bubble_overhead)},
     {"breakdown_%s_s", REAL(breakdown_s), breakdown_nth, N_BREAKDOWN},
     {"memory_peak_bytes", REAL(peak_bytes)},
-    {"memory_total_bytes", ELSEWHERE(CELL_REAL)},
+    {"memory_total_bytes", OWN(CELL_REAL, SWEEP_MEMORY_TOTAL_BYTES)},
     {"memory_capacity_bytes", REAL(capacity_bytes)},
     {"memory_fits", WHOLE(fits)},
-    {"memory_used", ELSEWHERE(CELL_REAL)},
+    {"memory_used", OWN(CELL_REAL, SWEEP_MEMORY_USED)},
     {"memory_worst_rank", WHOLE(worst_rank)},
     {"memory_%s_bytes", REAL(memory_bytes), memory_nth, N_MEMORY},
-    {"host_memory_bytes", REAL(tiers[TIER_HOST].bytes)},
-    {"nvme_bytes", REAL(tiers[TIER_NVME].bytes)},
-    {"links", ELSEWHERE(CELL_TEXT)},
+    {"host_memory_bytes", OWN(CELL_REAL, SWEEP_HOST_MEMORY_BYTES)},
+    {"nvme_bytes", OWN(CELL_REAL, SWEEP_NVME_BYTES)},
+    {"links", OWN(CELL_TEXT, SWEEP_LINKS)},
     {"kernels_measured", WHOLE(n_measured)},
     {"kernels_interpolated", WHOLE(n_interpolated)},
     {"kernels_modelled", WHOLE(n_modelled)},
     {"engine_events", CELL_WHOLE, FROM_INT64, offsetof(StepReport, n_events)},
     {"engine_ranks_simulated", WHOLE(n_ranks_simulated)},
-    {"least_bytes", ELSEWHERE(CELL_REAL)},
-    {"dollars_per_gpu_hour", ELSEWHERE(CELL_REAL)},
-    {"dollars_per_million_tokens", ELSEWHERE(CELL_REAL)},
+    {"least_bytes", OWN(CELL_REAL, SWEEP_LEAST_BYTES)},
+    {"dollars_per_gpu_hour", OWN(CELL_REAL, SWEEP_DOLLARS_PER_GPU_HOUR)},
+    {"dollars_per_million_tokens", OWN(CELL_REAL, SWEEP_DOLLARS_PER_MILLION_TOKENS)},
 };
+
+/* Of the report. */
+static void add_numbers(SweepTable *table, int i) {
+  for (int k = 0; k < MAX(columns[i].n, 1); k++) {
+    g_auto(GStrv) around = g_strsplit(columns[i].name, "%s", 2);
+    g_autofree char *name = g_strjoinv(columns[i].nth != NULL ? columns[i].nth(k) : "", around);
+    const Source source = {.origin = columns[i].origin, .offset = columns[i].offset + (size_t)k * sizeof(double)};
+    add(table, name, columns[i].type, source);
+  }
+}
 
 SweepTable *sweep_table_new(void) {
   SweepTable *table = g_new0(SweepTable, 1);
   table->sources = g_array_new(FALSE, FALSE, sizeof(Source));
   table->find = g_hash_table_new(g_str_hash, g_str_equal);
   add_plan(table);
-  for (gsize i = 0; i < G_N_ELEMENTS(columns); i++)
-    for (int k = 0; k < MAX(columns[i].n, 1); k++) {
-      g_auto(GStrv) around = g_strsplit(columns[i].name, "%s", 2);
-      g_autofree char *name = g_strjoinv(columns[i].nth != NULL ? columns[i].nth(k) : "", around);
-      const Source source = {.origin = columns[i].origin, .offset = columns[i].offset + (size_t)k * sizeof(double)};
-      add(table, name, columns[i].type, source);
-    }
+  for (gsize i = 0; i < G_N_ELEMENTS(columns); i++) {
+    if (columns[i].origin == FROM_ELSEWHERE)
+      add_own(table, columns[i].name, columns[i].type, (SweepOwnColumn)columns[i].offset);
+    else
+      add_numbers(table, (int)i);
+  }
   return table;
 }
 
@@ -145,23 +160,40 @@ const SweepColumn *sweep_table_column(const SweepTable *table, int column) {
   return &g_array_index(table->sources, Source, column).column;
 }
 
+gboolean sweep_table_is_of_plan(const SweepTable *table, int column) {
+  return g_array_index(table->sources, Source, column).origin == FROM_PLAN;
+}
+
 int sweep_table_find(const SweepTable *table, const char *name) {
   return GPOINTER_TO_INT(g_hash_table_lookup(table->find, name)) - 1;
 }
 
-/* --- filling a row --- */
-
-void sweep_row_init(SweepRow *row, const SweepTable *table, gint64 index) {
-  *row = (SweepRow){.index = index, .cells = g_new0(Cell, table->sources->len)};
+int sweep_table_find_axis(const SweepTable *table, const char *axis) {
+  g_autofree char *name = g_strdelimit(g_strdup(axis), "-", '_');
+  return sweep_table_find(table, name);
 }
 
-void sweep_row_clear(SweepRow *row, const SweepTable *table) {
-  for (guint i = 0; row->cells != NULL && i < table->sources->len; i++)
-    g_free(row->cells[i].text);
+/* --- filling a row --- */
+
+enum { TEXT_BYTES = 512 }; /* of most rows */
+
+void sweep_row_init(SweepRow *row, const SweepTable *table, gint64 index) {
+  *row =
+      (SweepRow){.index = index, .cells = g_new0(Cell, table->sources->len), .texts = g_string_chunk_new(TEXT_BYTES)};
+}
+
+void sweep_row_clear(SweepRow *row) {
   g_free(row->cells);
+  g_clear_pointer(&row->texts, g_string_chunk_free);
   g_free(row->kind);
   g_free(row->reason);
   *row = (SweepRow){0};
+}
+
+gboolean cell_is_equal(const Cell *a, const Cell *b) {
+  if (a->type != b->type)
+    return FALSE;
+  return a->type == CELL_TEXT ? strcmp(a->text, b->text) == 0 : memcmp(&a->whole, &b->whole, sizeof a->whole) == 0;
 }
 
 static Cell whole_cell(gint64 value) {
@@ -169,12 +201,12 @@ static Cell whole_cell(gint64 value) {
 }
 
 static Cell real_cell(double value) {
-  return (Cell){.type = isfinite(value) ? CELL_REAL : CELL_NONE, .real = value};
+  return isfinite(value) ? (Cell){.type = CELL_REAL, .real = value} : (Cell){0};
 }
 
-/* "" is empty. */
+/* Of a text that outlives the row. */
 static Cell text_cell(const char *value) {
-  return (Cell){.type = value != NULL && *value != '\0' ? CELL_TEXT : CELL_NONE, .text = g_strdup(value)};
+  return (Cell){.type = CELL_TEXT, .text = value};
 }
 
 static Cell report_cell(const Source *source, const StepReport *report) {
@@ -184,41 +216,38 @@ static Cell report_cell(const Source *source, const StepReport *report) {
                                         : real_cell(*(const double *)at);
 }
 
-static Cell field_cell(const Source *source, const Plan *plan) {
-  const PlanValue value = plan_field_value(source->field, plan);
+static Cell field_cell(SweepRow *row, const PlanField *field, const Plan *plan) {
+  const PlanValue value = plan_field_value(field, plan);
   switch (value.type) {
   case PLAN_VALUE_WHOLE:
     return whole_cell(value.whole);
   case PLAN_VALUE_REAL:
     return real_cell(value.real);
   case PLAN_VALUE_TEXT:
-    return (Cell){.type = CELL_TEXT, .text = value.text};
+    return text_cell(field->kind == PLAN_SWITCH || field->kind == PLAN_CHOICE
+                         ? value.text
+                         : g_string_chunk_insert(row->texts, value.text));
   default:
     return (Cell){0};
   }
 }
 
-static void set_cell(SweepRow *row, int column, Cell cell) {
-  g_free(row->cells[column].text);
-  row->cells[column] = cell;
+static void set_own(SweepRow *row, const SweepTable *table, SweepOwnColumn column, Cell cell) {
+  row->cells[table->own[column]] = cell;
 }
 
-static void set_text(SweepRow *row, const SweepTable *table, const char *column, const char *value) {
-  set_cell(row, sweep_table_find(table, column), text_cell(value));
-}
-
-void sweep_row_set_real(SweepRow *row, const SweepTable *table, const char *column, double value) {
-  set_cell(row, sweep_table_find(table, column), real_cell(value));
+void sweep_row_set_real(SweepRow *row, const SweepTable *table, SweepOwnColumn column, double value) {
+  set_own(row, table, column, real_cell(value));
 }
 
 void sweep_row_set_plan(SweepRow *row, const SweepTable *table, const Plan *plan) {
   for (guint i = 0; i < table->sources->len; i++) {
     const Source *source = &g_array_index(table->sources, Source, i);
     if (source->origin == FROM_PLAN)
-      set_cell(row, (int)i, field_cell(source, plan));
+      row->cells[i] = field_cell(row, source->field, plan);
   }
-  const int micro_batches = sweep_table_find(table, "micro_batches");
-  set_cell(row, micro_batches, plan->n_micro_batches > 0 ? whole_cell(plan->n_micro_batches) : (Cell){0});
+  if (plan->n_micro_batches > 0)
+    set_own(row, table, SWEEP_MICRO_BATCHES, whole_cell(plan->n_micro_batches));
 }
 
 /* As `links` of simulate --json. */
@@ -244,29 +273,23 @@ void sweep_row_set_report(SweepRow *row, const SweepTable *table, const StepRepo
   for (guint i = 0; i < table->sources->len; i++) {
     const Source *source = &g_array_index(table->sources, Source, i);
     if (source->origin != FROM_PLAN && source->origin != FROM_ELSEWHERE)
-      set_cell(row, (int)i, report_cell(source, report));
+      row->cells[i] = report_cell(source, report);
   }
-  if (report->tiers[TIER_HOST].bytes == 0) /* nothing is offloaded there */
-    set_cell(row, sweep_table_find(table, "host_memory_bytes"), (Cell){0});
-  if (report->tiers[TIER_NVME].bytes == 0)
-    set_cell(row, sweep_table_find(table, "nvme_bytes"), (Cell){0});
+  if (report->tiers[TIER_HOST].bytes != 0) /* something is offloaded there */
+    sweep_row_set_real(row, table, SWEEP_HOST_MEMORY_BYTES, report->tiers[TIER_HOST].bytes);
+  if (report->tiers[TIER_NVME].bytes != 0)
+    sweep_row_set_real(row, table, SWEEP_NVME_BYTES, report->tiers[TIER_NVME].bytes);
   g_autofree char *links = links_text(report);
-  set_text(row, table, "links", links);
+  set_own(row, table, SWEEP_LINKS, text_cell(g_string_chunk_insert(row->texts, links)));
 }
 
-void sweep_row_set_asked(SweepRow *row, const SweepTable *table, const Space *space) {
-  for (int axis = 0; axis < space_n_axes(space); axis++) {
-    g_autofree char *name = g_strdelimit(g_strdup(space_axis_name(space, axis)), "-", '_');
-    const char *value = space_axis_value(space, axis, row->index);
-    const int column = sweep_table_find(table, name);
-    if (column < 0)
-      continue;
-    const CellType type = sweep_table_column(table, column)->type;
-    set_cell(row, column,
-             type == CELL_WHOLE  ? whole_cell(g_ascii_strtoll(value, NULL, 10))
-             : type == CELL_REAL ? real_cell(g_ascii_strtod(value, NULL))
-                                 : text_cell(value));
-  }
+/* "" is empty. */
+void sweep_row_set_asked(SweepRow *row, const SweepTable *table, int column, const char *value) {
+  const CellType type = *value != '\0' ? sweep_table_column(table, column)->type : CELL_NONE;
+  row->cells[column] = type == CELL_WHOLE  ? whole_cell(g_ascii_strtoll(value, NULL, 10))
+                       : type == CELL_REAL ? real_cell(g_ascii_strtod(value, NULL))
+                       : type == CELL_TEXT ? text_cell(value)
+                                           : (Cell){0};
 }
 
 /* Bytes in a reason have units of their own, MB here and TB there. */

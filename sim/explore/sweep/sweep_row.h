@@ -30,6 +30,22 @@ typedef struct {
   CellType type;
 } SweepColumn;
 
+/* Columns that are neither a field of a plan nor a number that every StepReport has. */
+typedef enum {
+  SWEEP_MODEL,
+  SWEEP_CLUSTER,
+  SWEEP_MICRO_BATCHES,
+  SWEEP_MEMORY_TOTAL_BYTES,
+  SWEEP_MEMORY_USED,
+  SWEEP_HOST_MEMORY_BYTES,
+  SWEEP_NVME_BYTES,
+  SWEEP_LINKS,
+  SWEEP_LEAST_BYTES,
+  SWEEP_DOLLARS_PER_GPU_HOUR,
+  SWEEP_DOLLARS_PER_MILLION_TOKENS,
+  N_SWEEP_OWN_COLUMNS
+} SweepOwnColumn;
+
 /* All columns after the index, status, kind and reason. Immutable: any number of threads may use it. */
 typedef struct SweepTable SweepTable;
 SweepTable *sweep_table_new(void);
@@ -37,34 +53,43 @@ void sweep_table_free(SweepTable *table);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SweepTable, sweep_table_free)
 int sweep_table_n_columns(const SweepTable *table);
 const SweepColumn *sweep_table_column(const SweepTable *table, int column);
+/* Whether sweep_row_set_plan() fills it. */
+gboolean sweep_table_is_of_plan(const SweepTable *table, int column);
 /* −1: no column of that name. */
 int sweep_table_find(const SweepTable *table, const char *name);
+/* The column of an axis of a space; −1: it has none. */
+int sweep_table_find_axis(const SweepTable *table, const char *axis);
 
 typedef struct {
   CellType type; /* CELL_NONE: empty */
-  gint64 whole;
-  double real;
-  char *text; /* owned */
+  union {
+    gint64 whole;
+    double real;
+    const char *text; /* static, of the space, or one of the row's `texts` */
+  };
 } Cell;
+/* To the last bit. */
+gboolean cell_is_equal(const Cell *a, const Cell *b);
 
 typedef struct {
   gint64 index; /* in the space */
   SweepStatus status;
-  char *kind;   /* owned; the reason without its numbers: equal for equal reasons. NULL: it ran and fits */
-  char *reason; /* owned */
-  Cell *cells;  /* [n_columns]; owned */
+  char *kind;          /* owned; the reason without its numbers: equal for equal reasons. NULL: it ran and fits */
+  char *reason;        /* owned */
+  Cell *cells;         /* [n_columns]; owned */
+  GStringChunk *texts; /* owned */
 } SweepRow;
 
 /* Zero `row` and allocate its cells. */
 void sweep_row_init(SweepRow *row, const SweepTable *table, gint64 index);
-void sweep_row_clear(SweepRow *row, const SweepTable *table);
+void sweep_row_clear(SweepRow *row);
 
 /* Fill the plan's columns; the columns of `report` (a step that ran). */
 void sweep_row_set_plan(SweepRow *row, const SweepTable *table, const Plan *plan);
 void sweep_row_set_report(SweepRow *row, const SweepTable *table, const StepReport *report);
-/* One cell by its column's name; non-finite values are left empty. */
-void sweep_row_set_real(SweepRow *row, const SweepTable *table, const char *column, double value);
-/* The values of a space's axes that have columns, for a configuration without a plan. */
-void sweep_row_set_asked(SweepRow *row, const SweepTable *table, const Space *space);
+/* One cell; non-finite values are left empty. */
+void sweep_row_set_real(SweepRow *row, const SweepTable *table, SweepOwnColumn column, double value);
+/* A column as the option of its axis takes it. `value` is borrowed from the space. */
+void sweep_row_set_asked(SweepRow *row, const SweepTable *table, int column, const char *value);
 /* Why it did not run, or does not fit. Takes over `reason`. */
 void sweep_row_set_reason(SweepRow *row, SweepStatus status, char *reason);

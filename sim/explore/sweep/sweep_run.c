@@ -162,7 +162,7 @@ static void keep(Sweep *sweep, Range *range) {
       sweep->progress->n_now[row->status]++;
       sweep->n_uncommitted++;
     }
-    sweep_row_clear(row, sweep->table);
+    sweep_row_clear(row);
   }
   sweep->n_under_way--;
   g_free(range);

@@ -24,6 +24,7 @@ struct SweepWorker {
   SpaceReader *reader;
   ShortOrder *order;
   Predictor *predictor;
+  int *axes;        /* [n_axes of the space]: the column of each, −1: none; owned */
   Prediction *last; /* recomputes nothing; owned. NULL: the last one does, or was not run */
   gint64 last_index;
 };
@@ -35,6 +36,9 @@ SweepWorker *sweep_worker_new(const SweepSetup *setup, const SweepTable *table) 
   worker->reader = space_reader_new(setup->space);
   worker->order = short_order_new();
   worker->predictor = predictor_new();
+  worker->axes = g_new(int, space_n_axes(setup->space));
+  for (int axis = 0; axis < space_n_axes(setup->space); axis++)
+    worker->axes[axis] = sweep_table_find_axis(table, space_axis_name(setup->space, axis));
   return worker;
 }
 
@@ -45,6 +49,7 @@ void sweep_worker_free(SweepWorker *worker) {
   space_reader_free(worker->reader);
   short_order_free(worker->order);
   predictor_free(worker->predictor);
+  g_free(worker->axes);
   g_free(worker);
 }
 
@@ -53,8 +58,9 @@ static void set_cost(const SweepWorker *worker, const Prediction *prediction, Sw
   if (!(price > 0))
     return;
   const double dollars_per_s = price / 3600 * prediction->workload->plan->gpus;
-  sweep_row_set_real(row, worker->table, "dollars_per_gpu_hour", price);
-  sweep_row_set_real(row, worker->table, "dollars_per_million_tokens", dollars_per_s / prediction->tokens_per_s * 1e6);
+  sweep_row_set_real(row, worker->table, SWEEP_DOLLARS_PER_GPU_HOUR, price);
+  sweep_row_set_real(row, worker->table, SWEEP_DOLLARS_PER_MILLION_TOKENS,
+                     dollars_per_s / prediction->tokens_per_s * 1e6);
 }
 
 static char *text_of_bytes(double bytes) {
@@ -65,11 +71,16 @@ static void set_too_large(const SweepWorker *worker, const Plan *plan, const Mem
   g_autofree char *least = text_of_bytes(bound->least_bytes), *state = text_of_bytes(bound->state_bytes);
   g_autofree char *activations = text_of_bytes(bound->activation_bytes), *room = text_of_bytes(bound->room_bytes);
   sweep_row_set_plan(row, worker->table, plan);
-  sweep_row_set_real(row, worker->table, "least_bytes", bound->least_bytes);
+  sweep_row_set_real(row, worker->table, SWEEP_LEAST_BYTES, bound->least_bytes);
   sweep_row_set_reason(row, SWEEP_TOO_LARGE,
                        g_strdup_printf("pipeline rank %d holds at least %s (%s of weights, gradients and optimizer, %s "
                                        "of activations), a GPU has %s for them",
                                        bound->rank, least, state, activations, room));
+}
+
+static void set_impossible(const SweepWorker *worker, const Plan *plan, const GError *reason, SweepRow *row) {
+  sweep_row_set_plan(row, worker->table, plan);
+  sweep_row_set_reason(row, SWEEP_IMPOSSIBLE, g_strdup(reason->message));
 }
 
 /* NULL: it is known, without a run, that the plan cannot be or does not fit; then the row says so. Of auto's
@@ -95,7 +106,7 @@ static Workload *workload_to_run(const SweepWorker *worker, const SpacePoint *po
   if (large != NULL)
     set_too_large(worker, large->plan, &least, row);
   else
-    sweep_row_set_reason(row, SWEEP_IMPOSSIBLE, g_strdup(reason->message));
+    set_impossible(worker, point->plan, reason, row);
   return NULL;
 }
 
@@ -124,8 +135,8 @@ static void set_prediction(const SweepWorker *worker, const Prediction *predicti
   set_cost(worker, prediction, row);
   const double margin_bytes = mixed_gpus_smallest(prediction->workload, prediction->cluster)->margin_bytes;
   const double total_bytes = report.peak_bytes + report.reserved_bytes;
-  sweep_row_set_real(row, worker->table, "memory_total_bytes", total_bytes);
-  sweep_row_set_real(row, worker->table, "memory_used", total_bytes / (report.capacity_bytes + margin_bytes));
+  sweep_row_set_real(row, worker->table, SWEEP_MEMORY_TOTAL_BYTES, total_bytes);
+  sweep_row_set_real(row, worker->table, SWEEP_MEMORY_USED, total_bytes / (report.capacity_bytes + margin_bytes));
   row->status = SWEEP_RAN;
   if (!fits)
     sweep_row_set_reason(row, SWEEP_OUT_OF_MEMORY, why_it_does_not_fit(&report, total_bytes, margin_bytes));
@@ -150,7 +161,7 @@ static void predict_point(SweepWorker *worker, gint64 index, const SpacePoint *p
   g_clear_pointer(&worker->last, prediction_free);
   g_autoptr(Prediction) prediction = predict_numbers(worker->predictor, point->model, point->cluster, point->plan, &error);
   if (prediction == NULL) {
-    sweep_row_set_reason(row, SWEEP_IMPOSSIBLE, g_strdup(error->message));
+    set_impossible(worker, point->plan, error, row);
     return;
   }
   set_prediction(worker, prediction, prediction->workload->plan, row);
@@ -160,16 +171,26 @@ static void predict_point(SweepWorker *worker, gint64 index, const SpacePoint *p
   worker->last_index = index;
 }
 
+/* The values of the axes: `all`, for a configuration without a plan, or those that no plan has. */
+static void set_asked(const SweepWorker *worker, gint64 index, gboolean all, SweepRow *row) {
+  const Space *space = worker->setup->space;
+  for (int axis = 0; axis < space_n_axes(space); axis++) {
+    const int column = worker->axes[axis];
+    if (column >= 0 && (all || !sweep_table_is_of_plan(worker->table, column)))
+      sweep_row_set_asked(row, worker->table, column, space_axis_value(space, axis, index));
+  }
+}
+
 void sweep_worker_try(SweepWorker *worker, gint64 index, SweepRow *row) {
   g_autoptr(GError) error = NULL;
   SpacePoint point;
+  const gboolean has_plan = space_reader_read(worker->reader, index, &point, &error);
   sweep_row_init(row, worker->table, index);
-  sweep_row_set_asked(row, worker->table, worker->setup->space);
-  if (!space_reader_read(worker->reader, index, &point, &error)) {
+  set_asked(worker, index, !has_plan, row);
+  if (!has_plan) {
     sweep_row_set_reason(row, SWEEP_IMPOSSIBLE, g_strdup(error->message));
     return;
   }
-  sweep_row_set_plan(row, worker->table, point.plan);
   g_autoptr(Workload) workload = worker->setup->prune ? workload_to_run(worker, &point, row) : NULL;
   if (worker->setup->prune && workload == NULL)
     return;
