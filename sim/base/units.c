@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "decimal.h"
 #include "error.h"
 #include "suggest.h"
 
@@ -197,8 +198,7 @@ gboolean units_parse_whole(const char *text, gint64 least, gint64 most, gint64 *
 
 /* To four significant digits, so that 999.96 kB becomes 1.000 MB and not 1000 kB. */
 static double round_to_four_digits(double value) {
-  char text[32];
-  return g_ascii_strtod(g_ascii_formatd(text, sizeof text, "%.3e", value), NULL);
+  return decimal_round(value, 4);
 }
 
 static const Unit *fitting_unit(double magnitude, UnitKind kind) {
@@ -249,7 +249,8 @@ char *units_format(double value, UnitKind kind) {
   if (!(fabs(scaled) >= 0.01 && fabs(scaled) < 1e6)) /* outside the prefixes */
     return g_strdup_printf("%.4g %s", scaled, unit->name);
   int digits_before_point = (int)floor(log10(fabs(scaled)) + 1e-9) + 1;
-  return g_strdup_printf("%.*f %s", MAX(0, 4 - digits_before_point), scaled, unit->name);
+  char number[DECIMAL_BYTES];
+  return g_strconcat(decimal_fixed(number, scaled, MAX(0, 4 - digits_before_point)), " ", unit->name, NULL);
 }
 
 TimeUnit time_unit_for(gint64 span_ns) {

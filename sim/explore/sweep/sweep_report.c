@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "csv_table.h"
+#include "decimal.h"
 #include "error.h"
 #include "json_values.h"
 #include "progress_line.h"
@@ -123,13 +124,13 @@ enum { REASON_COUNT = 2, REASON_EXAMPLE = 3 };
 /* --- JSON --- */
 
 static void append_value(GString *out, sqlite3_stmt *row, int column) {
-  char number[G_ASCII_DTOSTR_BUF_SIZE];
+  char number[DECIMAL_BYTES];
   switch (sqlite3_column_type(row, column)) {
   case SQLITE_INTEGER:
     g_string_append_printf(out, "%" G_GINT64_FORMAT, (gint64)sqlite3_column_int64(row, column));
     break;
   case SQLITE_FLOAT: /* 17 digits: read back as the same double */
-    g_string_append(out, g_ascii_dtostr(number, sizeof number, sqlite3_column_double(row, column)));
+    g_string_append(out, decimal_text(number, sqlite3_column_double(row, column)));
     break;
   case SQLITE_TEXT:
     json_append_string(out, (const char *)sqlite3_column_text(row, column));
@@ -257,7 +258,7 @@ static void end_line(CsvRows *rows) {
 
 static gboolean append_line(sqlite3_stmt *row, gpointer data, GError **error) {
   CsvRows *rows = data;
-  char number[G_ASCII_DTOSTR_BUF_SIZE];
+  char number[DECIMAL_BYTES];
   const int n = sqlite3_column_count(row);
   for (int i = 0; i < n && !rows->has_header; i++)
     csv_append_cell(rows->line, sqlite3_column_name(row, i));
@@ -266,7 +267,7 @@ static gboolean append_line(sqlite3_stmt *row, gpointer data, GError **error) {
   rows->has_header = TRUE;
   for (int i = 0; i < n; i++)
     if (sqlite3_column_type(row, i) == SQLITE_FLOAT)
-      csv_append_cell(rows->line, g_ascii_dtostr(number, sizeof number, sqlite3_column_double(row, i)));
+      csv_append_cell(rows->line, decimal_text(number, sqlite3_column_double(row, i)));
     else if (sqlite3_column_type(row, i) == SQLITE_NULL)
       g_string_append_c(rows->line, ',');
     else

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "decimal.h"
 #include "link_use.h"
 #include "plan_fields.h"
 
@@ -250,10 +251,15 @@ void sweep_row_set_plan(SweepRow *row, const SweepTable *table, const Plan *plan
     set_own(row, table, SWEEP_MICRO_BATCHES, whole_cell(plan->n_micro_batches));
 }
 
+static void append_member(GString *text, const char *key, const char *value) {
+  g_string_append(g_string_append(text, key), value);
+}
+
 /* As `links` of simulate --json. */
 static char *links_text(const StepReport *report) {
-  char number[G_ASCII_DTOSTR_BUF_SIZE];
-  GString *text = g_string_new("[");
+  char number[DECIMAL_BYTES];
+  GString *text = g_string_sized_new(256);
+  g_string_append_c(text, '[');
   for (int way = 0; way < TIMING_MAX_WAYS && report->cluster != NULL; way++) {
     const LinkUse *use = &report->link_use[way];
     if (use->busiest < 0)
@@ -261,9 +267,10 @@ static char *links_text(const StepReport *report) {
     g_autofree char *name = link_use_name(report->cluster, way);
     g_string_append(text, text->len > 1 ? ",{\"name\":" : "{\"name\":");
     json_append_string(text, name);
-    g_string_append_printf(text, ",\"used\":%s", g_ascii_dtostr(number, sizeof number, use->mean));
-    g_string_append_printf(text, ",\"most_used\":%s", g_ascii_dtostr(number, sizeof number, use->most));
-    g_string_append_printf(text, ",\"busiest_rank\":%d}", use->busiest);
+    append_member(text, ",\"used\":", decimal_text(number, use->mean));
+    append_member(text, ",\"most_used\":", decimal_text(number, use->most));
+    append_member(text, ",\"busiest_rank\":", decimal_text(number, use->busiest));
+    g_string_append_c(text, '}');
   }
   g_string_append_c(text, ']');
   return g_string_free(text, FALSE);
