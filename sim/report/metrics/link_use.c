@@ -7,11 +7,7 @@
 #include "arrivals.h"
 #include "op_kernels.h"
 
-typedef struct {
-  double out_ns[TIMING_MAX_WAYS], in_ns[TIMING_MAX_WAYS];
-} Taken;
-
-/* [transfers] how often one goes out and comes in; sums over them are exact in any order of ops */
+/* How often a transfer goes out and comes in; sums over them are exact in any order of ops. */
 typedef struct {
   gint64 out, in;
 } Moves;
@@ -42,84 +38,122 @@ static gboolean is_of_tp(const Program *program, gint32 number) {
   return !group->spans_pp && group->axes == AXIS_BIT(AXIS_TP);
 }
 
-/* Removes tp collectives from the moves; returns how long their bytes move, alone. */
-static gint64 take_tp(const Trace *trace, Moves *moves) {
-  gint64 tp_ns = 0;
-  for (guint t = 0; t < trace->program->transfers->len; t++) {
-    if (!is_of_tp(trace->program, (gint32)t))
-      continue;
-    tp_ns += moves[t].in * wire_ns(trace->timing, (gint32)t);
-    moves[t] = (Moves){0};
-  }
-  return tp_ns;
+/* [transfers]. Owned by the caller. */
+static gboolean *which_are_of_tp(const Program *program) {
+  gboolean *of_tp = g_new(gboolean, program->transfers->len + 1);
+  for (guint t = 0; t < program->transfers->len; t++)
+    of_tp[t] = is_of_tp(program, (gint32)t);
+  return of_tp;
 }
 
-/* A rank's work in the last step, and how long the bytes of its tp collectives move, alone. */
-static void count_moves(const Trace *trace, const Omitted *omitted, int rank, const gint64 *tp_inside_ns, Moves *moves,
-                        gint64 *tp_ns) {
-  const OpList *list = trace_list(trace, rank);
-  const int last_step = trace->program->n_steps - 1;
-  memset(moves, 0, sizeof *moves * trace->program->transfers->len);
-  *tp_ns = 0;
-  for (int i = 0; i < list->n_ops; i++) {
-    const Op *op = &list->ops[i];
-    if (op->step != last_step || op->kind == OP_HOST)
+/* What a rank's ops of the last step are, by their work and transfer. */
+typedef struct {
+  gint64 *runs; /* [works]: of compute */
+  Moves *moves; /* [transfers] */
+} Counts;
+
+/* Each of the ops from `first` to before `end` counts so many times. */
+static void count_ops(const OpList *list, int first, int end, int step, gint64 times, Counts *counts) {
+  for (const Op *op = list->ops + first; op < list->ops + end; op++) {
+    if (op->step != step)
       continue;
-    const gint64 times = omitted_op_times(omitted, rank, last_step, i);
     if (op->kind == OP_COMPUTE) {
-      *tp_ns += times * tp_inside_ns[op->work];
-      continue;
+      counts->runs[op->work] += times;
+    } else if (op->kind != OP_HOST) {
+      counts->moves[op->work].out += op->kind == OP_RECV ? 0 : times;
+      counts->moves[op->work].in += op->kind == OP_SEND ? 0 : times;
     }
-    moves[op->work].out += op->kind == OP_RECV ? 0 : times;
-    moves[op->work].in += op->kind == OP_SEND ? 0 : times;
   }
-  *tp_ns += take_tp(trace, moves);
 }
 
-/* tp collectives use no more than they would alone: if they are slowed down, or wait for a member, they just take
- * longer. */
-static Taken taken_by(const Trace *trace, const Moves *moves, gint64 tp_ns) {
-  const Timing *timing = trace->timing;
-  long double out[TIMING_MAX_WAYS], in[TIMING_MAX_WAYS];
+static void count_rank(const Trace *trace, const Omitted *omitted, int rank, Counts *counts) {
+  const Program *program = trace->program;
+  const OpList *list = trace_list(trace, rank);
+  const int last_step = program->n_steps - 1;
+  memset(counts->runs, 0, sizeof *counts->runs * program->works->len);
+  memset(counts->moves, 0, sizeof *counts->moves * program->transfers->len);
+  if (omitted == NULL) {
+    count_ops(list, 0, list->n_ops, last_step, 1, counts);
+    return;
+  }
+  const RepeatedOps *group = program_repeats_of(omitted->repeats, rank, last_step);
+  const int end = group->first + group->n_ops;
+  count_ops(list, 0, group->first, last_step, 1, counts);
+  count_ops(list, group->first, end, last_step, 1 + omitted->n_groups, counts);
+  count_ops(list, end, list->n_ops, last_step, 1, counts);
+}
+
+/* The ways that anything takes. */
+typedef struct {
+  int n, way[TIMING_MAX_WAYS];
+} Ways;
+
+static Ways ways_of(const Trace *trace) {
+  guint16 most[TIMING_MAX_WAYS];
+  Ways ways = {0};
+  memcpy(most, trace->timing->tp.share, sizeof most);
+  for (guint t = 0; t < trace->program->transfers->len; t++)
+    for (int way = 0; way < TIMING_MAX_WAYS; way++)
+      most[way] |= trace->timing->loads[t].share[way];
   for (int way = 0; way < TIMING_MAX_WAYS; way++)
-    out[way] = in[way] = (long double)tp_ns * timing->tp.share[way];
+    if (most[way] > 0)
+      ways.way[ways.n++] = way;
+  return ways;
+}
+
+static void add_load(const Ways *ways, long double sums[TIMING_MAX_WAYS], long double ns, const WayLoad *load) {
+  for (int i = 0; i < ways->n; i++)
+    sums[i] += ns * load->share[ways->way[i]];
+}
+
+/* How long each way is taken, in the fuller direction. tp collectives use no more than they would alone: if they are
+ * slowed down, or wait for a member, they just take longer. */
+static void taken_by(const Trace *trace, const Ways *ways, const Counts *counts, const gint64 *tp_inside_ns,
+                     const gboolean *of_tp, double taken_ns[TIMING_MAX_WAYS]) {
+  const Timing *timing = trace->timing;
+  long double out[TIMING_MAX_WAYS] = {0}, in[TIMING_MAX_WAYS] = {0};
+  gint64 tp_ns = 0;
+  for (guint w = 0; w < trace->program->works->len; w++)
+    tp_ns += counts->runs[w] * tp_inside_ns[w];
   for (guint t = 0; t < trace->program->transfers->len; t++) {
-    if (moves[t].out == 0 && moves[t].in == 0)
-      continue;
-    const long double ns = (long double)wire_ns(timing, (gint32)t);
-    for (int way = 0; way < TIMING_MAX_WAYS; way++) {
-      out[way] += ns * (long double)moves[t].out * timing->loads[t].share[way];
-      in[way] += ns * (long double)moves[t].in * timing->loads[t].share[way];
+    const Moves moves = counts->moves[t];
+    const gint64 ns = moves.out != 0 || moves.in != 0 ? wire_ns(timing, (gint32)t) : 0;
+    if (of_tp[t]) {
+      tp_ns += moves.in * ns;
+    } else if (ns > 0) {
+      add_load(ways, out, (long double)ns * (long double)moves.out, &timing->loads[t]);
+      add_load(ways, in, (long double)ns * (long double)moves.in, &timing->loads[t]);
     }
   }
-  Taken taken;
-  for (int way = 0; way < TIMING_MAX_WAYS; way++) {
-    taken.out_ns[way] = (double)(out[way] / TIMING_WHOLE_WAY);
-    taken.in_ns[way] = (double)(in[way] / TIMING_WHOLE_WAY);
-  }
-  return taken;
+  add_load(ways, out, (long double)tp_ns, &timing->tp);
+  add_load(ways, in, (long double)tp_ns, &timing->tp);
+  for (int i = 0; i < ways->n; i++)
+    taken_ns[i] = (double)(MAX(out[i], in[i]) / TIMING_WHOLE_WAY);
 }
 
 /* Running mean over the ranks of a stage: if all are alike the mean equals each of them to the last bit, so it
  * matches that of a folded run. */
 typedef struct {
-  double mean[TIMING_MAX_WAYS];
+  double mean[TIMING_MAX_WAYS]; /* [ways that anything takes] */
   int n;
 } StageUse;
 
-static void add_to_stage(StageUse *stage, const double asked[TIMING_MAX_WAYS]) {
+static void add_to_stage(const Ways *ways, StageUse *stage, const double asked[TIMING_MAX_WAYS]) {
   stage->n++;
-  for (int way = 0; way < TIMING_MAX_WAYS; way++)
-    stage->mean[way] += (MIN(asked[way], 1) - stage->mean[way]) / stage->n;
+  for (int i = 0; i < ways->n; i++)
+    stage->mean[i] += (MIN(asked[i], 1) - stage->mean[i]) / stage->n;
 }
 
-static void take_busiest(const Trace *trace, int rank, const double asked[TIMING_MAX_WAYS], LinkUse *uses) {
-  for (int way = 0; way < TIMING_MAX_WAYS; way++)
-    if (asked[way] > uses[way].asked) {
-      uses[way].asked = asked[way];
-      uses[way].most = MIN(asked[way], 1);
-      uses[way].busiest = trace_first_rank(trace, rank);
+static void take_busiest(const Trace *trace, const Ways *ways, int rank, const double asked[TIMING_MAX_WAYS],
+                         LinkUse *uses) {
+  for (int i = 0; i < ways->n; i++) {
+    LinkUse *use = &uses[ways->way[i]];
+    if (asked[i] > use->asked) {
+      use->asked = asked[i];
+      use->most = MIN(asked[i], 1);
+      use->busiest = trace_first_rank(trace, rank);
     }
+  }
 }
 
 gboolean link_use_of(const Trace *trace, const Metrics *metrics, const Omitted *omitted, LinkUse *uses) {
@@ -127,23 +161,26 @@ gboolean link_use_of(const Trace *trace, const Metrics *metrics, const Omitted *
     uses[way] = (LinkUse){.busiest = -1};
   if (trace->timing == NULL || trace->timing->loads == NULL || metrics->step_ns <= 0)
     return FALSE;
-  const int n_stages = trace->program->n_ranks;
-  g_autofree gint64 *tp_inside_ns = tp_wire_in_works(trace);
+  const Program *program = trace->program;
+  const int n_stages = program->n_ranks;
+  g_autofree gint64 *tp_inside_ns = tp_wire_in_works(trace), *runs = g_new(gint64, program->works->len + 1);
+  g_autofree gboolean *of_tp = which_are_of_tp(program);
   g_autofree StageUse *stages = g_new0(StageUse, n_stages);
-  g_autofree Moves *moves = g_new(Moves, trace->program->transfers->len + 1);
+  g_autofree Moves *moves = g_new(Moves, program->transfers->len + 1);
+  Counts counts = {runs, moves};
+  const Ways ways = ways_of(trace);
   for (int rank = 0; rank < trace->n_ranks; rank++) {
-    gint64 tp_ns;
-    count_moves(trace, omitted, rank, tp_inside_ns, moves, &tp_ns);
-    const Taken taken = taken_by(trace, moves, tp_ns);
+    count_rank(trace, omitted, rank, &counts);
     double asked[TIMING_MAX_WAYS];
-    for (int way = 0; way < TIMING_MAX_WAYS; way++)
-      asked[way] = MAX(taken.out_ns[way], taken.in_ns[way]) / (double)metrics->step_ns;
-    add_to_stage(&stages[trace->pipeline_rank[rank]], asked);
-    take_busiest(trace, rank, asked, uses);
+    taken_by(trace, &ways, &counts, tp_inside_ns, of_tp, asked);
+    for (int i = 0; i < ways.n; i++)
+      asked[i] /= (double)metrics->step_ns;
+    add_to_stage(&ways, &stages[trace->pipeline_rank[rank]], asked);
+    take_busiest(trace, &ways, rank, asked, uses);
   }
   for (int stage = 0; stage < n_stages; stage++)
-    for (int way = 0; way < TIMING_MAX_WAYS; way++)
-      uses[way].mean += stages[stage].mean[way] / n_stages;
+    for (int i = 0; i < ways.n; i++)
+      uses[ways.way[i]].mean += stages[stage].mean[i] / n_stages;
   return TRUE;
 }
 
