@@ -34,19 +34,25 @@ static char *model_ranks_text(const Plan *plan) {
   return g_strdup_printf("tp %d%s × pp %d", plan->tp, cp, plan->pp);
 }
 
-static gboolean complete_ranks(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+static gboolean fail_ranks(const Plan *plan, double model_ranks, gboolean is_divided, GError **error) {
   g_autofree char *text = model_ranks_text(plan);
-  double model_ranks = (double)plan->tp * plan->cp * plan->pp;
-  if (plan->dp == 0 && fmod(plan->gpus, model_ranks) != 0)
+  const double ranks = model_ranks * plan->dp;
+  if (!is_divided)
     return fail_impossible(error, "gpus %d is not a multiple of %s = %.0f", plan->gpus, text, model_ranks);
-  if (plan->dp == 0)
-    plan->dp = MAX(1, (int)(plan->gpus / model_ranks));
-  double ranks = model_ranks * plan->dp;
   if (plan->gpus != 0 && ranks != plan->gpus)
     return fail_impossible(error, "%s × dp %d = %.0f is not gpus %d", text, plan->dp, ranks, plan->gpus);
-  if (ranks > PLAN_MOST_RANKS)
-    return fail_impossible(error, "%s × dp %d = %.0f GPUs, at most %d are modelled", text, plan->dp, ranks,
-                           PLAN_MOST_RANKS);
+  return fail_impossible(error, "%s × dp %d = %.0f GPUs, at most %d are modelled", text, plan->dp, ranks,
+                         PLAN_MOST_RANKS);
+}
+
+static gboolean complete_ranks(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  const double model_ranks = (double)plan->tp * plan->cp * plan->pp;
+  const gboolean is_divided = plan->dp != 0 || fmod(plan->gpus, model_ranks) == 0;
+  if (plan->dp == 0)
+    plan->dp = MAX(1, (int)(plan->gpus / model_ranks));
+  const double ranks = model_ranks * plan->dp;
+  if (!is_divided || (plan->gpus != 0 && ranks != plan->gpus) || ranks > PLAN_MOST_RANKS)
+    return fail_ranks(plan, model_ranks, is_divided, error);
   plan->gpus = (int)ranks;
   return TRUE;
 }
@@ -368,12 +374,11 @@ gboolean plan_complete_batch(Plan *plan, const Model *model, const Cluster *clus
 
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   static const Step steps[] = {
-      check_pipeline,     check_tensor_cut, check_context,   check_sequence,     check_zero,
-      check_experts,      check_mtp,        check_recompute, check_machine,      check_precision,
-      check_disturbances, check_offload,    check_passes,    check_layer_passes, check_length,
+      complete_ranks,  complete_sizes,     check_batch,   check_pipeline, check_tensor_cut,   check_context,
+      check_sequence,  check_zero,         check_experts, check_mtp,      check_recompute,    check_machine,
+      check_precision, check_disturbances, check_offload, check_passes,   check_layer_passes, check_length,
   };
-  if (!plan_fields_check_ranges(plan, error) || !plan_open_schedule(plan, error) ||
-      !plan_complete_batch(plan, model, cluster, error))
+  if (!plan_fields_check_ranges(plan, error) || !plan_open_schedule(plan, error))
     return FALSE;
   for (size_t i = 0; i < G_N_ELEMENTS(steps); i++)
     if (!steps[i](plan, model, cluster, error))

@@ -113,10 +113,23 @@ static void init_stages(Workload *workload, const LocalSizes *local) {
 static double copied_parameters(const Workload *workload, const LocalSizes *local, Piece piece) {
   const Method *method = workload->method;
   const Layout *layout = &workload->layout;
-  const gint64 experts = local_expert_parameters(local, piece), others = local_piece_parameters(local, piece) - experts;
   if (!zero_shards_weights(method->zero) || method->time.zero3.buffers != ZERO3_BUFFERS_COPIED)
     return 0;
+  const gint64 experts = local_expert_parameters(local, piece), others = local_piece_parameters(local, piece) - experts;
   return (layout->n_shards > 1 ? (double)others : 0) + (layout->n_expert_shards > 1 ? (double)experts : 0);
+}
+
+static void list_work(Workload *workload, const LocalSizes *local) {
+  WorkItems all = {0};
+  for (Piece piece = 0; piece < N_PIECES; piece++) {
+    const double copied = copied_parameters(workload, local, piece);
+    for (Phase phase = PHASE_F; phase < PHASE_OPTIMIZER; phase++)
+      workload->work[piece][phase] = piece_list(local, piece, phase, copied, &all);
+  }
+  workload->items = all.items;
+  for (int piece = 0, first = 0; piece < N_PIECES; piece++)
+    for (int phase = 0; phase < N_PHASES; first += workload->work[piece][phase++].n_items)
+      workload->work[piece][phase].items = workload->items + first;
 }
 
 static Workload *workload_placed(const Model *model, Method *method, Placement *placement) {
@@ -128,9 +141,8 @@ static Workload *workload_placed(const Model *model, Method *method, Placement *
   g_assert(placement->n_ranks == method->pp && placement->n_stages == method->pp * method->chunks);
   layout_init(&workload->layout, workload->method);
   const LocalSizes local = local_sizes_of(workload->model, workload->method);
+  list_work(workload, &local);
   for (Piece piece = 0; piece < N_PIECES; piece++) {
-    for (Phase phase = PHASE_F; phase < PHASE_OPTIMIZER; phase++)
-      workload->work[piece][phase] = piece_list(&local, piece, phase, copied_parameters(workload, &local, piece));
     workload->memory[piece] = piece_memory(&local, piece);
     workload->piece_parameters[piece] = local_piece_parameters(&local, piece);
     workload->expert_parameters[piece] = local_expert_parameters(&local, piece);
@@ -167,9 +179,7 @@ Workload *workload_new(const Model *model, const Plan *plan, const Placement *pl
 void workload_free(Workload *workload) {
   if (workload == NULL)
     return;
-  for (Piece piece = 0; piece < N_PIECES; piece++)
-    for (Phase phase = 0; phase < N_PHASES; phase++)
-      g_free(workload->work[piece][phase].items);
+  g_free(workload->items);
   g_free(workload->stages);
   placement_free(workload->placement);
   model_free(workload->model);

@@ -29,7 +29,7 @@ typedef enum { PHASE_F, PHASE_I, PHASE_W, PHASE_B, PHASE_OPTIMIZER, N_PHASES } P
 enum { N_ITEM_AXES = AXIS_EP + 1 };
 
 typedef struct {
-  WorkItem *items; /* owned by the Workload */
+  WorkItem *items; /* of the Workload's */
   int n_items;
   double flops; /* sums over items, recompute included */
   double recompute_flops;
@@ -59,6 +59,7 @@ typedef struct {
   Plan *plan;           /* of the method, for floors that know plans */
   Placement *placement; /* owned copy */
   Layout layout;
+  WorkItem *items;                   /* of all lists; owned */
   WorkList work[N_PIECES][N_PHASES]; /* PHASE_OPTIMIZER empty: see workload_optimizer_item */
   PieceMemory memory[N_PIECES];
   gint64 expert_parameters[N_PIECES]; /* part of piece_parameters: those of this rank's experts */

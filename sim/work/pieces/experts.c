@@ -82,7 +82,7 @@ static void exchange(ItemList *list, const char *operand, double element_bytes, 
   if (local->method->ep == 1)
     return;
   const gint32 sent = item_list_collective(list, AXIS_EP, COLLECTIVE_ALL_TO_ALL, operand, bytes);
-  g_array_index(list->items, WorkItem, sent).counted = is_counted != FALSE;
+  item_list_nth(list, sent)->counted = is_counted != FALSE;
   item_list_wait(list, sent);
 }
 
@@ -92,7 +92,7 @@ static void share_tokens(ItemList *list, Collective collective, const char *oper
   const Axis axis = method->ep > 1 ? AXIS_EP : AXIS_TP;
   const gint32 shared =
       item_list_collective(list, axis, collective, operand, token_bytes * expert_gathered_tokens(list->local));
-  g_array_index(list->items, WorkItem, shared).spans_tp = method->ep > 1 && method->expert_tp > 1;
+  item_list_nth(list, shared)->spans_tp = method->ep > 1 && method->expert_tp > 1;
   item_list_wait(list, shared);
 }
 

@@ -6,25 +6,40 @@
  *     cp, ep                              (context.c, experts.c) */
 #include "pieces.h"
 
-void item_list_init(ItemList *list, const LocalSizes *local, Piece piece) {
+enum { ROOM = 160 }; /* for all lists of most models */
+
+void item_list_init(ItemList *list, const LocalSizes *local, Piece piece, WorkItems *all) {
   *list = (ItemList){
       .local = local,
       .piece = piece,
-      .items = g_array_sized_new(FALSE, FALSE, sizeof(WorkItem), 48),
+      .all = all,
+      .first = all->n,
       .last_compute = NO_ITEM,
       .awaited = NO_ITEM,
   };
 }
 
-static void append_compute(ItemList *list, WorkItem item) {
-  item.after = list->awaited;
-  item.recompute = list->recompute != 0;
-  item.mtp = (guint8)list->mtp;
-  item.host_waits = list->host_waits != FALSE;
+/* Its index. */
+static gint32 append(ItemList *list, const WorkItem *item) {
+  WorkItems *all = list->all;
+  if (all->n == all->room) {
+    all->room = MAX(ROOM, 2 * all->room);
+    all->items = g_renew(WorkItem, all->items, all->room);
+  }
+  WorkItem *own = &all->items[all->n++];
+  *own = *item;
+  own->recompute = list->recompute != 0;
+  own->mtp = (guint8)list->mtp;
+  return all->n - 1 - list->first;
+}
+
+static void append_compute(ItemList *list, const WorkItem *item) {
+  list->last_compute = append(list, item);
+  WorkItem *own = item_list_nth(list, list->last_compute);
+  own->after = list->awaited;
+  own->host_waits = list->host_waits != FALSE;
   list->host_waits = FALSE;
   list->awaited = NO_ITEM;
-  list->last_compute = (gint32)list->items->len;
-  g_array_append_val(list->items, item);
 }
 
 static WorkItem matmul(const char *name, Number number, MatmulLayout layout, MatmulShape shape, double bytes) {
@@ -44,7 +59,8 @@ static WorkItem matmul(const char *name, Number number, MatmulLayout layout, Mat
 
 void item_list_matmul(ItemList *list, const char *name, Number number, MatmulLayout layout, MatmulShape shape,
                       double bytes) {
-  append_compute(list, matmul(name, number, layout, shape, bytes));
+  const WorkItem item = matmul(name, number, layout, shape, bytes);
+  append_compute(list, &item);
 }
 
 void item_list_weight_gradient(ItemList *list, const char *name, Number number, MatmulShape shape,
@@ -57,7 +73,7 @@ void item_list_weight_gradient(ItemList *list, const char *name, Number number, 
   item.accumulate = !apart;
   item.result_bytes = apart ? 0 : result_bytes;
   item.behind_bytes = apart ? local_added_bytes(local) * elements : 0;
-  append_compute(list, item);
+  append_compute(list, &item);
 }
 
 /* Each pair of query and key costs 2·d FLOPs for Q·Kᵀ and 2·v for P·V (v columns of V in a head); backward recomputes
@@ -69,7 +85,7 @@ void item_list_attention(ItemList *list, gboolean backward, const AttentionBlock
   const double d = (double)local->model->head_dim, v = (double)model_v_head_dim(local->model);
   const double q_rows = (double)block->queries * block->heads, kv_rows = (double)block->keys * block->kv_heads;
   const double read = (d + v) * (q_rows + kv_rows);
-  append_compute(list, (WorkItem){
+  append_compute(list, &(WorkItem){
                            .name = backward ? "attention.backward" : "attention",
                            .kind = ITEM_ATTENTION,
                            .number = precision_info(local->method->precision)->element,
@@ -87,18 +103,18 @@ void item_list_attention(ItemList *list, gboolean backward, const AttentionBlock
 }
 
 void item_list_memory(ItemList *list, const char *name, double bytes) {
-  append_compute(list, (WorkItem){.name = name, .kind = ITEM_MEMORY, .bytes = bytes});
+  append_compute(list, &(WorkItem){.name = name, .kind = ITEM_MEMORY, .bytes = bytes});
 }
 
 void item_list_operations(ItemList *list, const char *name, int n_launches, double bytes) {
-  append_compute(list, (WorkItem){.name = name, .kind = ITEM_MEMORY, .n_launches = n_launches, .bytes = bytes});
+  append_compute(list, &(WorkItem){.name = name, .kind = ITEM_MEMORY, .n_launches = n_launches, .bytes = bytes});
 }
 
 void item_list_strided_operations(ItemList *list, const char *name, int n_launches, double bytes,
                                   double strided_bytes) {
   append_compute(
       list,
-      (WorkItem){
+      &(WorkItem){
           .name = name, .kind = ITEM_MEMORY, .n_launches = n_launches, .bytes = bytes, .strided_bytes = strided_bytes});
 }
 
@@ -107,7 +123,7 @@ void item_list_host_wait(ItemList *list) {
 }
 
 void item_list_plain_norm(ItemList *list, const char *name, double bytes) {
-  append_compute(list, (WorkItem){.name = name, .kind = ITEM_MEMORY, .is_plain = TRUE, .bytes = bytes});
+  append_compute(list, &(WorkItem){.name = name, .kind = ITEM_MEMORY, .is_plain = TRUE, .bytes = bytes});
 }
 
 void item_list_input_gradient(ItemList *list, const char *name, double bytes) {
@@ -140,14 +156,11 @@ gint32 item_list_collective(ItemList *list, Axis axis, Collective collective, co
                    [COLLECTIVE_REDUCE_SCATTER] = "ep.reduce_scatter"},
   };
   g_assert((int)axis < N_ITEM_AXES && names[axis][collective] != NULL);
-  const gboolean follows =
-      list->awaited > list->last_compute && g_array_index(list->items, WorkItem, list->awaited).axis != axis;
+  const gboolean follows = list->awaited > list->last_compute && item_list_nth(list, list->awaited)->axis != axis;
   const WorkItem item = {
       .name = names[axis][collective],
       .operand = operand,
       .kind = ITEM_COLLECTIVE,
-      .recompute = list->recompute != 0,
-      .mtp = (guint8)list->mtp,
       .collective = collective,
       .axis = axis,
       .after = follows ? list->awaited : list->last_compute,
@@ -155,14 +168,12 @@ gint32 item_list_collective(ItemList *list, Axis axis, Collective collective, co
   };
   if (follows) /* what waits for this one thereby waits for that one too */
     list->awaited = NO_ITEM;
-  g_array_append_val(list->items, item);
-  return (gint32)list->items->len - 1;
+  return append(list, &item);
 }
 
 void item_list_wait(ItemList *list, gint32 collective) {
   if (collective != NO_ITEM && list->awaited != NO_ITEM)
-    g_assert(g_array_index(list->items, WorkItem, collective).axis ==
-             g_array_index(list->items, WorkItem, list->awaited).axis);
+    g_assert(item_list_nth(list, collective)->axis == item_list_nth(list, list->awaited)->axis);
   list->awaited = MAX(list->awaited, collective);
 }
 

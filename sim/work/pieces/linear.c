@@ -338,7 +338,7 @@ static int n_gathers(const LocalSizes *local, int n_linears) {
 
 /* Adds memory kernels that run after the last listed product and move `bytes` in total. */
 static void list_behind(ItemList *list, double bytes) {
-  g_array_index(list->items, WorkItem, list->last_compute).behind_bytes += bytes;
+  item_list_nth(list, list->last_compute)->behind_bytes += bytes;
 }
 
 static gboolean is_cut(const LocalSizes *local, const Linear *linear) {

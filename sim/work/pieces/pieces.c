@@ -41,18 +41,18 @@ static void list_backward(ItemList *list, Piece piece) {
 }
 
 static WorkList finish(ItemList *list) {
-  WorkList work = {.n_items = (int)list->items->len};
-  work.items = (WorkItem *)(void *)g_array_free(list->items, list->items->len == 0);
+  WorkList work = {.n_items = list->all->n - list->first};
   for (int i = 0; i < work.n_items; i++) {
-    work.flops += work.items[i].flops;
-    work.recompute_flops += work.items[i].recompute ? work.items[i].flops : 0;
+    const WorkItem *item = item_list_nth(list, i);
+    work.flops += item->flops;
+    work.recompute_flops += item->recompute ? item->flops : 0;
   }
   return work;
 }
 
-static int first_compute(const ItemList *list) {
-  int i = 0;
-  while (g_array_index(list->items, WorkItem, i).kind == ITEM_COLLECTIVE)
+static gint32 first_compute(const ItemList *list) {
+  gint32 i = 0;
+  while (item_list_nth(list, i)->kind == ITEM_COLLECTIVE)
     i++;
   return i;
 }
@@ -64,18 +64,17 @@ static void add_copies(ItemList *list, Phase phase, double parameters) {
   if (list->last_compute == NO_ITEM)
     return;
   if (phase != PHASE_W)
-    g_array_index(list->items, WorkItem, first_compute(list)).behind_bytes +=
-        2 * local->method->recipe.weights * parameters;
+    item_list_nth(list, first_compute(list))->behind_bytes += 2 * local->method->recipe.weights * parameters;
   if (list->weight_gradients)
-    g_array_index(list->items, WorkItem, list->last_compute).behind_bytes +=
+    item_list_nth(list, list->last_compute)->behind_bytes +=
         (local->element_bytes + local->method->gradient_sum_bytes) * parameters;
 }
 
-WorkList piece_list(const LocalSizes *local, Piece piece, Phase phase, double copied_parameters) {
+WorkList piece_list(const LocalSizes *local, Piece piece, Phase phase, double copied_parameters, WorkItems *all) {
   if (piece == PIECE_DENSE_LAYER && local->n_experts == 0)
     return (WorkList){0};
   ItemList list;
-  item_list_init(&list, local, piece);
+  item_list_init(&list, local, piece, all);
   list.input_gradients = phase == PHASE_I || phase == PHASE_B;
   list.weight_gradients = phase == PHASE_W || phase == PHASE_B;
   if (phase == PHASE_F)

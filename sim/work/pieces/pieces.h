@@ -12,12 +12,19 @@
 
 enum { NO_ITEM = -1 };
 
-/* A list being built. A compute item waits for the latest collective given to item_list_wait(). A collective waits,
- * as NCCL's do under PyTorch, for all compute listed before it. */
+/* The items of all lists of a workload, one list behind the other. */
+typedef struct {
+  WorkItem *items; /* owned */
+  int n, room;
+} WorkItems;
+
+/* A list being built, the last of its items. A compute item waits for the latest collective given to item_list_wait().
+ * A collective waits, as NCCL's do under PyTorch, for all compute listed before it. */
 typedef struct {
   const LocalSizes *local;
   Piece piece;
-  GArray *items;                              /* of WorkItem; owned */
+  WorkItems *all;
+  int first;                                  /* of `all`; indices count from it */
   gboolean input_gradients, weight_gradients; /* the half of backward being listed: I, W, or both for B */
   gboolean recompute;                         /* items being added are recomputed forward work */
   int mtp;                                    /* WorkItem.mtp of items being added */
@@ -40,7 +47,11 @@ typedef struct {
   gboolean windowed;    /* … and a window */
 } AttentionBlock;
 
-void item_list_init(ItemList *list, const LocalSizes *local, Piece piece);
+void item_list_init(ItemList *list, const LocalSizes *local, Piece piece, WorkItems *all);
+/* The item of an index, until another is added. */
+static inline WorkItem *item_list_nth(const ItemList *list, gint32 i) {
+  return &list->all->items[list->first + i];
+}
 void item_list_matmul(ItemList *list, const char *name, Number number, MatmulLayout layout, MatmulShape shape,
                       double bytes);
 /* C += A·B into the main gradient, with shape.m × shape.n elements for each of shape.batch. */
@@ -204,7 +215,7 @@ void item_list_recompute(ItemList *list, void (*forward)(ItemList *list));
 /* Whether recomputing a dense layer stops before the MLP's last product (recompute_end of quirks.c). */
 gboolean recompute_stops_early(const Model *model, const Method *method);
 
-/* The finished list of a phase; empty (NULL items) if a piece has nothing to do in it. `copied_parameters`: those of
- * the piece that ZeRO-3 copies from and to buffers (pieces.c); 0: none. */
-WorkList piece_list(const LocalSizes *local, Piece piece, Phase phase, double copied_parameters);
+/* The finished list of a phase, whose items are behind the others of `all`; none if a piece has nothing to do in it.
+ * `copied_parameters`: those of the piece that ZeRO-3 copies from and to buffers (pieces.c); 0: none. */
+WorkList piece_list(const LocalSizes *local, Piece piece, Phase phase, double copied_parameters, WorkItems *all);
 PieceMemory piece_memory(const LocalSizes *local, Piece piece);
