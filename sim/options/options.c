@@ -9,8 +9,24 @@
 const char options_model_help[] = "Hugging Face config.json, or a name in models/";
 const char options_cluster_help[] = "cluster YAML, or a name in topologies/";
 
+/* A plan with the fields set up to one of them, in the order in which they are set. Whatever is set in that order from
+ * the same texts is the same, so a plan is made from the last one's steps, as far as texts are the same. */
+typedef struct {
+  const PlanField *field;
+  char *text;        /* owned */
+  PlanTarget target; /* its plan: owned */
+} PlanStep;
+
+static void clear_step(gpointer data) {
+  PlanStep *step = data;
+  g_free(step->text);
+  plan_free(step->target.plan);
+}
+
 void plan_options_init(PlanOptions *options) {
-  *options = (PlanOptions){.texts = g_new0(char *, plan_n_fields())};
+  *options =
+      (PlanOptions){.texts = g_new0(char *, plan_n_fields()), .steps = g_array_new(FALSE, FALSE, sizeof(PlanStep))};
+  g_array_set_clear_func(options->steps, clear_step);
 }
 
 void plan_options_clear(PlanOptions *options) {
@@ -23,6 +39,7 @@ void plan_options_clear(PlanOptions *options) {
   g_clear_pointer(&options->model, model_free);
   g_clear_pointer(&options->cluster, cluster_free);
   g_clear_pointer(&options->plan, plan_free);
+  g_clear_pointer(&options->steps, g_array_unref);
 }
 
 /* --- the options --- */
@@ -92,16 +109,50 @@ void plan_options_set_default(PlanOptions *options, const char *field, const cha
   *at = g_strdup(text);
 }
 
-static gboolean set_fields(const PlanOptions *o, PlanTarget *target, GError **error) {
+static PlanStep *nth_step(const PlanOptions *o, guint i) {
+  return &g_array_index(o->steps, PlanStep, i);
+}
+
+/* The plan of the first n steps. Owned by the caller. */
+static Plan *plan_behind(const PlanOptions *o, guint n) {
+  return n > 0 ? plan_copy(nth_step(o, n - 1)->target.plan) : plan_new();
+}
+
+/* Step i sets the field from the text. */
+static gboolean set_field(PlanOptions *o, guint i, const PlanField *field, const char *text, GError **error) {
+  if (i < o->steps->len && nth_step(o, i)->field == field && strcmp(nth_step(o, i)->text, text) == 0)
+    return TRUE;
+  g_array_set_size(o->steps, i);
+  PlanStep step = {.field = field, .target = {.frameworks = o->frameworks}};
+  if (i > 0)
+    step.target = nth_step(o, i - 1)->target;
+  step.target.plan = plan_behind(o, i);
+  if (!plan_field_set(field, &step.target, text, error)) {
+    plan_free(step.target.plan);
+    return FALSE;
+  }
+  step.text = g_strdup(text);
+  g_array_append_val(o->steps, step);
+  return TRUE;
+}
+
+static gboolean set_fields(PlanOptions *o, GError **error) {
+  const int n_fields = plan_n_fields();
+  g_autofree int *typed = g_new(int, n_fields);
+  int n_typed = 0;
+  guint n = 0;
+  for (int i = 0; i < n_fields; i++)
+    if (o->texts[i] != NULL)
+      typed[n_typed++] = i;
   for (int turn = 0; turn < N_PLAN_TURNS; turn++)
-    for (int i = 0; i < plan_n_fields(); i++)
-      if (o->texts[i] != NULL && plan_field(i)->turn == turn &&
-          !plan_field_set(plan_field(i), target, o->texts[i], error))
+    for (int k = 0; k < n_typed; k++)
+      if (plan_field(typed[k])->turn == turn && !set_field(o, n++, plan_field(typed[k]), o->texts[typed[k]], error))
         return FALSE;
-  const PlanField *repeated = plan_field(find("slow-rank"));
   for (char **text = o->repeated; text != NULL && *text != NULL; text++)
-    if (!plan_field_set(repeated, target, *text, error))
+    if (!set_field(o, n++, plan_field(find("slow-rank")), *text, error))
       return FALSE;
+  g_array_set_size(o->steps, n);
+  o->plan = plan_behind(o, n);
   return TRUE;
 }
 
@@ -124,17 +175,15 @@ static gboolean check_overlap(const PlanOptions *o, const Plan *plan, GError **e
 
 /* Folding is dropped silently only if nobody asked for it. */
 static gboolean check_fold(const PlanOptions *o, const Plan *plan, GError **error) {
-  if (!is_asked_for(o, "fold") || (plan->jitter == 0 && o->repeated == NULL))
+  if ((plan->jitter == 0 && o->repeated == NULL) || !is_asked_for(o, "fold"))
     return TRUE;
   return fail_input(error, "--fold on and %s clash: ranks that differ cannot be stood for by one of them",
                     o->repeated != NULL ? "--slow-rank" : "--jitter");
 }
 
 gboolean plan_options_make_plan(PlanOptions *options, GError **error) {
-  plan_free(options->plan);
-  options->plan = plan_new();
-  PlanTarget target = {.plan = options->plan, .frameworks = options->frameworks};
-  return set_fields(options, &target, error) && check_overlap(options, options->plan, error) &&
+  g_clear_pointer(&options->plan, plan_free);
+  return set_fields(options, error) && check_overlap(options, options->plan, error) &&
          check_fold(options, options->plan, error);
 }
 
@@ -151,8 +200,7 @@ static gboolean read_rank_map(PlanOptions *o, GError **error) {
 }
 
 gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *cluster, GError **error) {
-  const char *fold = plan_options_typed(options, "fold");
-  if (fold == NULL || !options->plan->fold || cluster->other_gpus == NULL)
+  if (!options->plan->fold || cluster->other_gpus == NULL || plan_options_typed(options, "fold") == NULL)
     return TRUE;
   return fail_input(error, "--fold on and other_gpus of %s clash: ranks that differ cannot be stood for by one of them",
                     cluster->name);

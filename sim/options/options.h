@@ -14,6 +14,7 @@ typedef struct {
   Model *model;     /* owned; read by plan_options_finish() */
   Cluster *cluster; /* owned */
   Plan *plan;       /* owned; not completed: predict() does that */
+  GArray *steps;    /* of PlanStep (options.c): what was set last; owned */
 } PlanOptions;
 
 /* Value of a verb's own number whose option was not typed; no option accepts it. */
@@ -35,7 +36,8 @@ typedef enum {
 void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser);
 /* Help of --model and --cluster. */
 extern const char options_model_help[], options_cluster_help[];
-/* Fill only the plan; again, if values changed. INPUT for a wrong value, IMPOSSIBLE for two that clash. */
+/* Fill only the plan; again, if values changed, which sets only what follows the first that did. INPUT for a wrong
+ * value, IMPOSSIBLE for two that clash. */
 gboolean plan_options_make_plan(PlanOptions *options, GError **error);
 /* Refuse typed options without meaning for the model. INPUT for plain norms without RMSNorms, or deepep without
  * experts, unless the framework sets the same. IMPOSSIBLE for those without meaning in the schedule:

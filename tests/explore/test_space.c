@@ -4,7 +4,7 @@
 #include "text_file.h"
 
 #include "error.h"
-#include "plan.h"
+#include "plan_fields.h"
 #include <check.h>
 #include <string.h>
 
@@ -94,6 +94,45 @@ TEST(a_configuration_keeps_nothing_of_the_one_read_before) {
   ck_assert(!space_reader_read(reader, 1, &point, &error)); /* only auto takes a cap */
   ck_assert_ptr_nonnull(strstr(error->message, "--memory-cap limits the order that --schedule auto makes"));
   ck_assert(space_reader_read(reader, 0, &point, NULL));
+}
+
+/* Whether both read the same: a plan, field by field with what frameworks set, or the same refusal. */
+static gboolean read_the_same(SpaceReader *a, SpaceReader *b, gint64 index) {
+  g_autoptr(GError) of_a = NULL, of_b = NULL;
+  SpacePoint x, y;
+  const gboolean is_read = space_reader_read(a, index, &x, &of_a);
+  if (space_reader_read(b, index, &y, &of_b) != is_read || !is_read)
+    return of_a != NULL && of_b != NULL && strcmp(of_a->message, of_b->message) == 0;
+  gboolean are_same = memcmp(&x.plan->time, &y.plan->time, sizeof x.plan->time) == 0 &&
+                      memcmp(&x.plan->memory, &y.plan->memory, sizeof x.plan->memory) == 0 &&
+                      x.plan->slow_ranks->len == y.plan->slow_ranks->len;
+  for (int i = 0; i < plan_n_fields(); i++) {
+    g_autofree char *own = plan_field_text(plan_field(i), x.plan), *other = plan_field_text(plan_field(i), y.plan);
+    are_same &= g_strcmp0(own, other) == 0;
+  }
+  return are_same;
+}
+
+/* A reader goes on from what it set for the one before: precision and framework set the recipe, a layout reads the
+ * number of heads, and a memory cap the schedule. */
+TEST(in_any_order_a_configuration_is_what_a_new_reader_reads) {
+  g_autoptr(Space) space = finished((Given[]){{"tp", "1,2"},
+                                              {"schedule", "auto,1f1b"},
+                                              {"pipeline-layout", "Et*3|t*3L,Et*3|t*3mL,auto"},
+                                              {"memory-cap", "20GB"},
+                                              {"seq-len", "512,1024"},
+                                              {"mtp-layers", "0,1"},
+                                              {"precision", "bf16,fp32"},
+                                              {"framework", "megatron-core,deepspeed"},
+                                              {"recipe", "no-master,fp32"},
+                                              {NULL}});
+  g_autoptr(SpaceReader) kept = space_reader_new(space);
+  g_autoptr(GRand) rand = g_rand_new_with_seed(3);
+  for (int i = 0; i < 400; i++) {
+    g_autoptr(SpaceReader) fresh = space_reader_new(space);
+    const gint64 index = i < 200 ? i : g_rand_int_range(rand, 0, (gint32)space_count(space));
+    ck_assert_msg(read_the_same(kept, fresh, index), "configuration %d", (int)index);
+  }
 }
 
 TEST(models_and_clusters_are_axes_too) {

@@ -367,6 +367,7 @@ SpaceReader *space_reader_new(const Space *space) {
   reader->space = space;
   reader->frameworks = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
   reset(reader);
+  reader->options.repeated = g_strdupv(space->slow_ranks);
   return reader;
 }
 
@@ -389,10 +390,15 @@ static gboolean check_model(const SpaceReader *reader, const Model *model, GErro
   return FALSE;
 }
 
+static void type(char **text, const char *value) {
+  if (g_strcmp0(*text, value) != 0) {
+    g_free(*text);
+    *text = g_strdup(value);
+  }
+}
+
 gboolean space_reader_read(SpaceReader *reader, gint64 index, SpacePoint *point, GError **error) {
   const Space *space = reader->space;
-  reset(reader);
-  reader->options.repeated = g_strdupv(space->slow_ranks);
   *point = (SpacePoint){0};
   for (int g = (int)space->given->len - 1; g >= 0; g--) {
     const SpaceAxis *axis = &space->axes[g_array_index(space->given, int, g)];
@@ -403,7 +409,7 @@ gboolean space_reader_read(SpaceReader *reader, gint64 index, SpacePoint *point,
     else if (g == space->cluster)
       point->cluster = g_ptr_array_index(space->clusters, value);
     else
-      reader->options.texts[axis->field] = g_strdup(g_ptr_array_index(axis->values, value));
+      type(&reader->options.texts[axis->field], g_ptr_array_index(axis->values, value));
   }
   if (!plan_options_make_plan(&reader->options, error) || !check_model(reader, point->model, error) ||
       !plan_options_check_cluster(&reader->options, point->cluster, error))
