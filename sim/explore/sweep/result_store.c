@@ -17,7 +17,8 @@ struct ResultStore {
   char *file; /* owned; NULL: in memory */
   const SweepTable *table;
   sqlite3 *database;
-  sqlite3_stmt *insert;
+  sqlite3_stmt *insert; /* of result_store_add() */
+  Cell *bound;          /* [columns but the last]: what its parameters are bound to; owned, as are its texts */
   gboolean has_run;
 };
 
@@ -134,13 +135,19 @@ static void add_real(guint64 *sum, double value) {
 }
 
 static void add_text(guint64 *sum, const char *text, gsize n_bytes) {
+  guint64 word;
   add_word(sum, SQLITE_TEXT);
   add_word(sum, n_bytes);
-  for (gsize i = 0; i < n_bytes; i += sizeof(guint64)) {
-    guint64 word = 0;
-    memcpy(&word, text + i, MIN(n_bytes - i, sizeof word));
+  for (; n_bytes >= sizeof word; text += sizeof word, n_bytes -= sizeof word) {
+    memcpy(&word, text, sizeof word);
     add_word(sum, word);
   }
+  char last[sizeof word] = {0};
+  for (gsize i = 0; i < n_bytes; i++)
+    last[i] = text[i];
+  memcpy(&word, last, sizeof word);
+  if (n_bytes > 0)
+    add_word(sum, word);
 }
 
 static void add_text_or_null(guint64 *sum, const char *text) {
@@ -207,14 +214,17 @@ static gboolean check_schema(ResultStore *store, GError **error) {
   return TRUE;
 }
 
-static gboolean prepare_insert(ResultStore *store, GError **error) {
-  const int n = HEAD_COLUMNS + sweep_table_n_columns(store->table) + 1;
+/* Columns of a row but for its checksum. */
+static int n_columns(const ResultStore *store) {
+  return HEAD_COLUMNS + sweep_table_n_columns(store->table);
+}
+
+static sqlite3_stmt *prepare_insert(ResultStore *store, GError **error) {
   g_autoptr(GString) sql = g_string_new("INSERT INTO configurations VALUES (?");
-  for (int i = 1; i < n; i++)
+  for (int i = 0; i < n_columns(store); i++)
     g_string_append(sql, ",?");
   g_string_append_c(sql, ')');
-  store->insert = prepare(store, sql->str, error);
-  return store->insert != NULL;
+  return prepare(store, sql->str, error);
 }
 
 static gboolean open_path(ResultStore *store, GError **error) {
@@ -265,6 +275,10 @@ void result_store_free(ResultStore *store) {
   if (store == NULL)
     return;
   sqlite3_finalize(store->insert);
+  for (int i = 0; store->bound != NULL && i < n_columns(store); i++)
+    if (store->bound[i].type == CELL_TEXT)
+      g_free((gpointer)store->bound[i].text);
+  g_free(store->bound);
   sqlite3_close(store->database);
   g_free(store->file);
   g_free(store);
@@ -421,44 +435,58 @@ GArray *result_store_indices(ResultStore *store, GError **error) {
   return g_steal_pointer(&indices);
 }
 
-static void bind_cell(sqlite3_stmt *statement, int place, const Cell *cell) {
+/* Parameters stay bound from row to row, and most cells are those of the row before. */
+static void bind_cell(ResultStore *store, int place, const Cell *cell) {
+  Cell *bound = &store->bound[place], kept = *cell;
+  if (cell_is_equal(cell, bound))
+    return;
   switch (cell->type) {
   case CELL_NONE:
-    sqlite3_bind_null(statement, place);
+    sqlite3_bind_null(store->insert, place + 1);
     break;
   case CELL_WHOLE:
-    sqlite3_bind_int64(statement, place, cell->whole);
+    sqlite3_bind_int64(store->insert, place + 1, cell->whole);
     break;
   case CELL_REAL:
-    sqlite3_bind_double(statement, place, cell->real);
+    sqlite3_bind_double(store->insert, place + 1, cell->real);
     break;
   case CELL_TEXT:
-    sqlite3_bind_text(statement, place, cell->text, -1, SQLITE_STATIC);
+    kept.text = g_strdup(cell->text);
+    sqlite3_bind_text(store->insert, place + 1, kept.text, -1, SQLITE_STATIC);
     break;
   }
+  if (bound->type == CELL_TEXT)
+    g_free((gpointer)bound->text);
+  *bound = kept;
+}
+
+static Cell text_or_none(const char *text) {
+  return text != NULL ? (Cell){.type = CELL_TEXT, .text = text} : (Cell){0};
+}
+
+static gboolean prepare_adding(ResultStore *store, GError **error) {
+  store->insert = prepare_insert(store, error);
+  store->bound = g_new0(Cell, n_columns(store));
+  return store->insert != NULL;
 }
 
 gboolean result_store_add(ResultStore *store, const SweepRow *row, GError **error) {
-  if (store->insert == NULL && !prepare_insert(store, error))
+  if (store->insert == NULL && !prepare_adding(store, error))
     return FALSE;
-  sqlite3_stmt *statement = store->insert;
-  sqlite3_bind_int64(statement, 1, row->index);
-  sqlite3_bind_text(statement, 2, sweep_status_names()[row->status], -1, SQLITE_STATIC);
-  sqlite3_bind_text(statement, 3, row->kind, -1, SQLITE_STATIC);
-  sqlite3_bind_text(statement, 4, row->reason, -1, SQLITE_STATIC);
+  const Cell head[HEAD_COLUMNS] = {{.type = CELL_WHOLE, .whole = row->index},
+                                   text_or_none(sweep_status_names()[row->status]),
+                                   text_or_none(row->kind),
+                                   text_or_none(row->reason)};
   guint64 sum = 0;
-  add_whole(&sum, row->index);
-  add_text_or_null(&sum, sweep_status_names()[row->status]);
-  add_text_or_null(&sum, row->kind);
-  add_text_or_null(&sum, row->reason);
-  const int n = sweep_table_n_columns(store->table);
+  const int n = n_columns(store);
   for (int i = 0; i < n; i++) {
-    bind_cell(statement, HEAD_COLUMNS + 1 + i, &row->cells[i]);
-    add_cell(&sum, &row->cells[i]);
+    const Cell *cell = i < HEAD_COLUMNS ? &head[i] : &row->cells[i - HEAD_COLUMNS];
+    bind_cell(store, i, cell);
+    add_cell(&sum, cell);
   }
-  sqlite3_bind_int64(statement, HEAD_COLUMNS + 1 + n, (gint64)sum);
-  const int status = sqlite3_step(statement);
-  sqlite3_reset(statement);
+  sqlite3_bind_int64(store->insert, n + 1, (gint64)sum);
+  const int status = sqlite3_step(store->insert);
+  sqlite3_reset(store->insert);
   return status == SQLITE_DONE || fail_store(store, status, error);
 }
 
@@ -475,13 +503,14 @@ gboolean result_store_pack(ResultStore *store, GByteArray *bytes, GError **error
 
 typedef struct {
   ResultStore *store;
+  sqlite3_stmt *insert;
   gint64 *counts, n;
 } Copying;
 
 /* A row of another store, value by value. */
 static gboolean copy_row(sqlite3_stmt *row, gpointer data, GError **error) {
   Copying *copying = data;
-  sqlite3_stmt *insert = copying->store->insert;
+  sqlite3_stmt *insert = copying->insert;
   for (int i = 0; i < sqlite3_column_count(row); i++)
     sqlite3_bind_value(insert, i + 1, sqlite3_column_value(row, i));
   const int status = sqlite3_step(insert);
@@ -495,11 +524,13 @@ static gboolean copy_row(sqlite3_stmt *row, gpointer data, GError **error) {
 gint64 result_store_unpack(ResultStore *store, const GByteArray *bytes, gint64 counts[N_SWEEP_STATUSES],
                            GError **error) {
   g_autoptr(ResultStore) packed = result_store_open_packed(bytes, store->table, NULL);
-  Copying copying = {store, counts, 0};
+  Copying copying = {.store = store, .counts = counts};
   if (packed == NULL || !packed->has_run || !check_tables(packed, NULL))
     return fail_impossible(error, "a rank sent what are no rows: all ranks must run the same program");
-  const gboolean ok = (store->insert != NULL || prepare_insert(store, error)) &&
-                      result_store_each(packed, "SELECT * FROM configurations", copy_row, &copying, error);
+  copying.insert = prepare_insert(store, error);
+  const gboolean ok =
+      copying.insert != NULL && result_store_each(packed, "SELECT * FROM configurations", copy_row, &copying, error);
+  sqlite3_finalize(copying.insert);
   return ok ? copying.n : 0;
 }
 
