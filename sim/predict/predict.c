@@ -67,10 +67,10 @@ static const Cluster *cluster_in_use(const Cluster *cluster, const Plan *plan, C
   return *worn = link_health_cluster(cluster, gpus, (int)n, error);
 }
 
-/* Predicts the plan on the cluster as its GPUs see it. */
+/* Predicts the plan on the cluster as its GPUs see it. Takes over `complete`: on that cluster; NULL: not known. */
 static Prediction *predict_in_use(Predictor *predictor, const Model *model, const Cluster *cluster, const Plan *plan,
-                                  RunDetail detail, GError **error) {
-  Workload *workload = predict_settle(model, cluster, plan, error);
+                                  Workload *complete, RunDetail detail, GError **error) {
+  Workload *workload = complete != NULL ? complete : predict_settle(model, cluster, plan, error);
   Prediction *prediction = workload != NULL ? plan_run(predictor, workload, cluster, detail, error) : NULL;
   if (prediction != NULL && schedule_is_auto(plan->schedule))
     method_set_found(prediction->workload->method);
@@ -86,21 +86,30 @@ static Prediction *with_worn(Prediction *prediction, Cluster *worn) {
   return prediction;
 }
 
+/* Takes over `complete`, which may be NULL. */
 static Prediction *predict_by(Predictor *predictor, const Model *model, const Cluster *cluster, const Plan *plan,
+                              Workload *complete,
                               RunDetail detail, GError **error) {
   Cluster *worn;
   keep_freed_memory();
   const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
-  return with_worn(used != NULL ? predict_in_use(predictor, model, used, plan, detail, error) : NULL, worn);
+  if (used != cluster || schedule_is_auto(plan->schedule))
+    g_clear_pointer(&complete, workload_free);
+  return with_worn(used != NULL ? predict_in_use(predictor, model, used, plan, complete, detail, error) : NULL, worn);
 }
 
 Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
-  return predict_by(NULL, model, cluster, plan, RUN_RECORDS, error);
+  return predict_by(NULL, model, cluster, plan, NULL, RUN_RECORDS, error);
 }
 
 Prediction *predict_numbers(Predictor *predictor, const Model *model, const Cluster *cluster, const Plan *plan,
                             GError **error) {
-  return predict_by(predictor, model, cluster, plan, RUN_NUMBERS, error);
+  return predict_by(predictor, model, cluster, plan, NULL, RUN_NUMBERS, error);
+}
+
+Prediction *predict_numbers_of(Predictor *predictor, const Model *model, const Cluster *cluster, const Plan *plan,
+                               Workload *complete, GError **error) {
+  return predict_by(predictor, model, cluster, plan, complete, RUN_NUMBERS, error);
 }
 
 Prediction *predict_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,

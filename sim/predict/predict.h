@@ -54,6 +54,10 @@ Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan
 Prediction *predict_numbers(Predictor *predictor, const Model *model, const Cluster *cluster, const Plan *plan,
                             GError **error);
 
+/* The same for a caller that knows what workload_complete() makes of these, which is taken over. */
+Prediction *predict_numbers_of(Predictor *predictor, const Model *model, const Cluster *cluster, const Plan *plan,
+                               Workload *complete, GError **error);
+
 /* The time of a step, without a breakdown. */
 typedef struct {
   double step_time_s, peak_bytes; /* as in Prediction; peak_bytes as in its memory */

@@ -156,10 +156,13 @@ static gboolean is_twin(const SweepWorker *worker, gint64 index, const SpacePoin
   return TRUE;
 }
 
-static void predict_point(SweepWorker *worker, gint64 index, const SpacePoint *point, SweepRow *row) {
+/* Takes over the workload of the point, NULL: not known. */
+static void predict_point(SweepWorker *worker, gint64 index, const SpacePoint *point, Workload *workload,
+                          SweepRow *row) {
   g_autoptr(GError) error = NULL;
   g_clear_pointer(&worker->last, prediction_free);
-  g_autoptr(Prediction) prediction = predict_numbers(worker->predictor, point->model, point->cluster, point->plan, &error);
+  g_autoptr(Prediction) prediction =
+      predict_numbers_of(worker->predictor, point->model, point->cluster, point->plan, workload, &error);
   if (prediction == NULL) {
     set_impossible(worker, point->plan, error, row);
     return;
@@ -197,5 +200,5 @@ void sweep_worker_try(SweepWorker *worker, gint64 index, SweepRow *row) {
   if (workload != NULL && is_twin(worker, index, &point, workload->plan))
     set_prediction(worker, worker->last, workload->plan, row);
   else
-    predict_point(worker, index, &point, row);
+    predict_point(worker, index, &point, g_steal_pointer(&workload), row);
 }
