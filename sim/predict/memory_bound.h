@@ -11,8 +11,8 @@ typedef struct {
   int rank;                /* pipeline rank that holds it */
 } MemoryBound;
 
-/* The pipeline order that the last plan was bounded with; cached because the next configuration often has the same
- * one. For one thread. */
+/* What the pipeline orders of the last plans hold, whatever the sizes: the next configuration often has the same one.
+ * For one thread. */
 typedef struct ShortOrder ShortOrder;
 ShortOrder *short_order_new(void);
 void short_order_free(ShortOrder *kept);
