@@ -65,6 +65,15 @@ TEST(another_sweep_is_not_resumed_and_what_differs_is_said) {
   check_refused(store, &other, "sample: in the file 0, now 7");
 }
 
+/* The linker's note of this build; see `readelf -n`. */
+TEST(a_sweep_names_the_build_that_began_it) {
+  g_auto(SweepSetup) setup = setup_of(mixed_space);
+  g_autoptr(GArray) facts = sweep_facts(&setup, NULL);
+  const char *program = run_facts_find(facts, "program"), *id = program + strlen("stepsim " STEPSIM_VERSION ", build ");
+  ck_assert(g_str_has_prefix(program, "stepsim " STEPSIM_VERSION ", build "));
+  ck_assert_msg(strlen(id) >= 32 && strspn(id, "0123456789abcdef") == strlen(id), "%s", program);
+}
+
 /* --resume goes on with the same margin only; and what a row says of memory is told of the
  * GPU, not of what the margin leaves of it. */
 TEST(a_margin_belongs_to_the_sweep) {
