@@ -128,7 +128,8 @@ char *data_path_find(const char *subdir, const char *name, const char *suffix, G
     if (is_readable_kind(path))
       return g_steal_pointer(&path);
   }
-  fail_not_found(subdir, name, bare, suffix, error);
+  if (error != NULL) /* which looks through folders for what may be meant */
+    fail_not_found(subdir, name, bare, suffix, error);
   return NULL;
 }
 
