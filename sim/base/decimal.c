@@ -12,11 +12,12 @@ typedef unsigned __int128 Wide;
 enum { MANTISSA_BITS = 53, ALL_DIGITS = 17 };
 static const double least = 1e-4, most = 1e17;
 
+/* 1 below 0; at most 38. */
 static Wide ten_to(int power) {
-  Wide product = 1;
-  for (; power > 0; power--)
-    product *= 10;
-  return product;
+  enum { MOST = 19 };
+  static const guint64 powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,
+                                   1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19};
+  return (Wide)powers[CLAMP(power, 0, MOST)] * powers[CLAMP(power - MOST, 0, MOST)];
 }
 
 /* |value| · 10^power, of a value from `least` to `most`: to at most 18 digits. */

@@ -449,24 +449,25 @@ char *plan_field_text(const PlanField *field, const Plan *plan) {
   }
 }
 
-static gboolean check_range(const PlanField *field, const PlanValue *value, GError **error) {
+static gboolean fail_range(const PlanField *field, const Plan *plan, GError **error) {
   const char *means = field->means != NULL ? field->means : "";
-  if (value->type == PLAN_VALUE_WHOLE)
-    return ((double)value->whole >= field->least && (double)value->whole <= field->most) ||
-           fail_input(error, "%s: found %" INT64 ", expected %s%.0f to %.0f", field->name, value->whole, means,
-                      field->least, field->most);
-  return (value->real >= field->least && value->real <= field->most) || value->type == PLAN_VALUE_OPEN ||
-         fail_input(error, "%s: found %g, expected %s%g to %g", field->name, value->real, means, field->least,
-                    field->most);
+  const PlanValue value = plan_field_value(field, plan);
+  if (value.type == PLAN_VALUE_REAL)
+    return fail_input(error, "%s: found %g, expected %s%g to %g", field->name, value.real, means, field->least,
+                      field->most);
+  return fail_input(error, "%s: found %" INT64 ", expected %s%.0f to %.0f", field->name, value.whole, means,
+                    field->least, field->most);
 }
 
 gboolean plan_fields_check_ranges(const Plan *plan, GError **error) {
-  for (int i = 0; i < plan_n_fields(); i++) {
-    if (fields[i].most == 0 && fields[i].least == 0)
+  for (const PlanField *field = fields; field < fields + G_N_ELEMENTS(fields); field++) {
+    if (field->most == 0 && field->least == 0)
       continue;
-    const PlanValue value = plan_field_value(&fields[i], plan);
-    if (!check_range(&fields[i], &value, error))
-      return FALSE;
+    const void *at = (const char *)plan + field->offset;
+    const gboolean is_real = field->kind == PLAN_RATIO || field->kind == PLAN_BYTES;
+    const double value = is_real ? *(const double *)at : (double)whole_at(field, at);
+    if (!(value >= field->least && value <= field->most) && !(field->is_open_at_0 && value == 0))
+      return fail_range(field, plan, error);
   }
   return TRUE;
 }

@@ -47,6 +47,6 @@ char *recompute_modules_text(guint modules, const char *between) {
   GString *text = g_string_new(NULL);
   for (int i = 0; i < N_RECOMPUTE_MODULES; i++)
     if (modules & MODULE_BIT(i))
-      g_string_append_printf(text, "%s%s", text->len > 0 ? between : "", names[i]);
+      g_string_append(g_string_append(text, text->len > 0 ? between : ""), names[i]);
   return g_string_free(text, FALSE);
 }
