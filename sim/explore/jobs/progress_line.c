@@ -46,11 +46,17 @@ char *progress_text(const Progress *progress, double per_s) {
                          progress->detail != NULL ? progress->detail : "", per_s < 10 ? 1 : 0, per_s, most, left);
 }
 
-void progress_line_show(ProgressLine *line, const Progress *progress) {
+gboolean progress_line_is_due(const ProgressLine *line) {
   const gint64 now_us = g_get_monotonic_time();
-  const double passed_s = 1e-6 * (double)(now_us - line->last_us), since_s = 1e-6 * (double)(now_us - line->began_us);
-  if (passed_s < (line->is_terminal ? terminal_every_s : plain_every_s) || since_s < terminal_from_s)
+  return 1e-6 * (double)(now_us - line->last_us) >= (line->is_terminal ? terminal_every_s : plain_every_s) &&
+         1e-6 * (double)(now_us - line->began_us) >= terminal_from_s;
+}
+
+void progress_line_show(ProgressLine *line, const Progress *progress) {
+  if (!progress_line_is_due(line))
     return;
+  const gint64 now_us = g_get_monotonic_time();
+  const double passed_s = 1e-6 * (double)(now_us - line->last_us);
   line->last_us = now_us;
   follow_rate(line, progress->n_now, passed_s);
   g_autofree char *text = progress_text(progress, line->rate);

@@ -22,7 +22,9 @@ typedef struct {
 } Progress;
 
 void progress_line_init(ProgressLine *line);
-/* Show it if it is due; on a terminal, not during the first second. */
+/* Whether progress_line_show() would show anything: on a terminal, not during the first second. */
+gboolean progress_line_is_due(const ProgressLine *line);
+/* Show it if it is due. */
 void progress_line_show(ProgressLine *line, const Progress *progress);
 /* Erase the line. */
 void progress_line_end(ProgressLine *line);

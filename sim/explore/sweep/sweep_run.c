@@ -204,6 +204,8 @@ static gboolean commit_is_due(const Sweep *sweep) {
 /* --- all of it --- */
 
 static void show(ProgressLine *line, const SweepProgress *progress) {
+  if (!progress_line_is_due(line))
+    return;
   g_autofree char *counts = sweep_counts_text(progress->n_now);
   const Progress shown = {.n_wanted = progress->n_wanted,
                           .n_before = progress->n_before,
