@@ -7,11 +7,6 @@
 #include "arrivals.h"
 #include "op_kernels.h"
 
-/* How often a transfer goes out and comes in; sums over them are exact in any order of ops. */
-typedef struct {
-  gint64 out, in;
-} Moves;
-
 static gint64 wire_ns(const Timing *timing, gint32 transfer) {
   const gint64 run_ns = timing->transfers[transfer].run_ns;
   return run_ns - MIN(timing->loads[transfer].latency_ns, run_ns);
@@ -46,32 +41,32 @@ static gboolean *which_are_of_tp(const Program *program) {
   return of_tp;
 }
 
-/* What a rank's ops of the last step are, by their work and transfer. */
+/* How many of a rank's ops of the last step are of a kind and a work or transfer. */
 typedef struct {
-  gint64 *runs; /* [works]: of compute */
-  Moves *moves; /* [transfers] */
+  gint64 *of_kind[N_OP_KINDS]; /* [works] or [transfers]; those of the host are of no interest, and may be of no work */
+  gint64 *all;                 /* they lie in; owned */
+  gsize n_all;
 } Counts;
 
-/* Each of the ops from `first` to before `end` counts so many times. */
-static void count_ops(const OpList *list, int first, int end, int step, gint64 times, Counts *counts) {
-  for (const Op *op = list->ops + first; op < list->ops + end; op++) {
-    if (op->step != step)
-      continue;
-    if (op->kind == OP_COMPUTE) {
-      counts->runs[op->work] += times;
-    } else if (op->kind != OP_HOST) {
-      counts->moves[op->work].out += op->kind == OP_RECV ? 0 : times;
-      counts->moves[op->work].in += op->kind == OP_SEND ? 0 : times;
-    }
-  }
+static Counts counts_new(const Program *program) {
+  const gsize room = MAX(program->works->len, program->transfers->len) + 1;
+  Counts counts = {.n_all = N_OP_KINDS * room};
+  counts.all = g_new(gint64, counts.n_all);
+  for (gsize kind = 0; kind < N_OP_KINDS; kind++)
+    counts.of_kind[kind] = counts.all + kind * room + 1;
+  return counts;
 }
 
-static void count_rank(const Trace *trace, const Omitted *omitted, int rank, Counts *counts) {
-  const Program *program = trace->program;
+/* Each of the ops from `first` to before `end` counts so many times. */
+static void count_ops(const OpList *list, int first, int end, int step, gint64 times, const Counts *counts) {
+  for (const Op *op = list->ops + first; op < list->ops + end; op++)
+    counts->of_kind[op->kind][op->work] += op->step == step ? times : 0;
+}
+
+static void count_rank(const Trace *trace, const Omitted *omitted, int rank, const Counts *counts) {
   const OpList *list = trace_list(trace, rank);
-  const int last_step = program->n_steps - 1;
-  memset(counts->runs, 0, sizeof *counts->runs * program->works->len);
-  memset(counts->moves, 0, sizeof *counts->moves * program->transfers->len);
+  const int last_step = trace->program->n_steps - 1;
+  memset(counts->all, 0, counts->n_all * sizeof *counts->all);
   if (omitted == NULL) {
     count_ops(list, 0, list->n_ops, last_step, 1, counts);
     return;
@@ -114,15 +109,16 @@ static void taken_by(const Trace *trace, const Ways *ways, const Counts *counts,
   long double out[TIMING_MAX_WAYS] = {0}, in[TIMING_MAX_WAYS] = {0};
   gint64 tp_ns = 0;
   for (guint w = 0; w < trace->program->works->len; w++)
-    tp_ns += counts->runs[w] * tp_inside_ns[w];
+    tp_ns += counts->of_kind[OP_COMPUTE][w] * tp_inside_ns[w];
   for (guint t = 0; t < trace->program->transfers->len; t++) {
-    const Moves moves = counts->moves[t];
-    const gint64 ns = moves.out != 0 || moves.in != 0 ? wire_ns(timing, (gint32)t) : 0;
+    const gint64 both = counts->of_kind[OP_COLLECTIVE][t];
+    const gint64 n_out = both + counts->of_kind[OP_SEND][t], n_in = both + counts->of_kind[OP_RECV][t];
+    const gint64 ns = n_out != 0 || n_in != 0 ? wire_ns(timing, (gint32)t) : 0;
     if (of_tp[t]) {
-      tp_ns += moves.in * ns;
+      tp_ns += n_in * ns;
     } else if (ns > 0) {
-      add_load(ways, out, (long double)ns * (long double)moves.out, &timing->loads[t]);
-      add_load(ways, in, (long double)ns * (long double)moves.in, &timing->loads[t]);
+      add_load(ways, out, (long double)ns * (long double)n_out, &timing->loads[t]);
+      add_load(ways, in, (long double)ns * (long double)n_in, &timing->loads[t]);
     }
   }
   add_load(ways, out, (long double)tp_ns, &timing->tp);
@@ -163,11 +159,11 @@ gboolean link_use_of(const Trace *trace, const Metrics *metrics, const Omitted *
     return FALSE;
   const Program *program = trace->program;
   const int n_stages = program->n_ranks;
-  g_autofree gint64 *tp_inside_ns = tp_wire_in_works(trace), *runs = g_new(gint64, program->works->len + 1);
+  g_autofree gint64 *tp_inside_ns = tp_wire_in_works(trace);
   g_autofree gboolean *of_tp = which_are_of_tp(program);
   g_autofree StageUse *stages = g_new0(StageUse, n_stages);
-  g_autofree Moves *moves = g_new(Moves, program->transfers->len + 1);
-  Counts counts = {runs, moves};
+  const Counts counts = counts_new(program);
+  g_autofree gint64 *all = counts.all;
   const Ways ways = ways_of(trace);
   for (int rank = 0; rank < trace->n_ranks; rank++) {
     count_rank(trace, omitted, rank, &counts);
