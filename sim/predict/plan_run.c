@@ -349,6 +349,7 @@ static Prediction *with_numbers(Prediction *prediction, Workload *workload, RunD
 
 Prediction *plan_run(Predictor *predictor, Workload *owned, const Cluster *cluster, RunDetail detail, GError **error) {
   g_autoptr(Workload) workload = owned;
+  workload_add_lists(workload);
   Prediction *prediction = detail != RUN_RECORDS ? run_few(predictor, workload, cluster, detail) : NULL;
   if (prediction == NULL) {
     Making making = {predictor, workload, cluster, nothing};

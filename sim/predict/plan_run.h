@@ -21,7 +21,8 @@ typedef enum {
 } RunDetail;
 
 /* Predicts what predict_settle() has settled, on the cluster as its GPUs see it. RUN_STEP leaves out metrics and what
- * follows from them. Takes over the workload, also on failure. INPUT or IMPOSSIBLE as predict(). */
+ * follows from them. Takes over the workload, which may lack its lists, also on failure. INPUT or IMPOSSIBLE as
+ * predict(). */
 Prediction *plan_run(Predictor *predictor, Workload *workload, const Cluster *cluster, RunDetail detail,
                      GError **error);
 /* All records of the caller's Program, which is taken over like the workload. */

@@ -54,7 +54,8 @@ Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan
 Prediction *predict_numbers(Predictor *predictor, const Model *model, const Cluster *cluster, const Plan *plan,
                             GError **error);
 
-/* The same for a caller that knows what workload_complete() makes of these, which is taken over. */
+/* The same for a caller that knows what workload_complete() or workload_outline() makes of these, which is taken
+ * over. */
 Prediction *predict_numbers_of(Predictor *predictor, const Model *model, const Cluster *cluster, const Plan *plan,
                                Workload *complete, GError **error);
 

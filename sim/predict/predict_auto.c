@@ -112,7 +112,7 @@ static Prediction *predict_made(const Model *model, const Cluster *cluster, Plan
 
 /* Predicts a schedule of the table. NULL: it is impossible, or known to hold too much. */
 static Prediction *predict_named(const Model *model, const Cluster *cluster, const Plan *plan, ShortOrder *kept) {
-  g_autoptr(Workload) workload = workload_complete(model, cluster, plan, NULL);
+  g_autoptr(Workload) workload = workload_outline(model, cluster, plan, NULL);
   MemoryBound bound;
   if (workload == NULL)
     return NULL;

@@ -132,7 +132,14 @@ static void list_work(Workload *workload, const LocalSizes *local) {
       workload->work[piece][phase].items = workload->items + first;
 }
 
-static Workload *workload_placed(const Model *model, Method *method, Placement *placement) {
+void workload_add_lists(Workload *workload) {
+  if (workload->items != NULL)
+    return;
+  const LocalSizes local = local_sizes_of(workload->model, workload->method);
+  list_work(workload, &local);
+}
+
+static Workload *outline(const Model *model, Method *method, Placement *placement) {
   Workload *workload = g_new0(Workload, 1);
   workload->model = model_copy(model);
   workload->method = method;
@@ -141,12 +148,13 @@ static Workload *workload_placed(const Model *model, Method *method, Placement *
   g_assert(placement->n_ranks == method->pp && placement->n_stages == method->pp * method->chunks);
   layout_init(&workload->layout, workload->method);
   const LocalSizes local = local_sizes_of(workload->model, workload->method);
-  list_work(workload, &local);
   for (Piece piece = 0; piece < N_PIECES; piece++) {
     workload->memory[piece] = piece_memory(&local, piece);
     workload->piece_parameters[piece] = local_piece_parameters(&local, piece);
     workload->expert_parameters[piece] = local_expert_parameters(&local, piece);
   }
+  if (pipeline_layout_is_balanced(method->pipeline_layout)) /* by the work of each stage */
+    list_work(workload, &local);
   copy_embedding(workload, &local);
   init_stages(workload, &local);
   workload->framework_bytes = method->memory.fragmentation_bytes;
@@ -161,18 +169,32 @@ static Workload *workload_placed(const Model *model, Method *method, Placement *
   return workload;
 }
 
+static Workload *with_lists(Workload *workload) {
+  if (workload != NULL)
+    workload_add_lists(workload);
+  return workload;
+}
+
+Workload *workload_outline_of_method(const Model *model, Method *method) {
+  return outline(model, method, method_placement(method));
+}
+
+Workload *workload_outline(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+  Method *method = method_complete(model, cluster, plan, error);
+  return method != NULL ? workload_outline_of_method(model, method) : NULL;
+}
+
 Workload *workload_of_method(const Model *model, Method *method) {
-  return workload_placed(model, method, method_placement(method));
+  return with_lists(workload_outline_of_method(model, method));
 }
 
 Workload *workload_complete(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
-  Method *method = method_complete(model, cluster, plan, error);
-  return method != NULL ? workload_of_method(model, method) : NULL;
+  return with_lists(workload_outline(model, cluster, plan, error));
 }
 
 Workload *workload_new(const Model *model, const Plan *plan, const Placement *placement) {
   Method *method = method_new(plan);
-  return placement != NULL ? workload_placed(model, method, placement_copy(placement))
+  return placement != NULL ? with_lists(outline(model, method, placement_copy(placement)))
                            : workload_of_method(model, method);
 }
 

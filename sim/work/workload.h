@@ -59,7 +59,7 @@ typedef struct {
   Plan *plan;           /* of the method, for floors that know plans */
   Placement *placement; /* owned copy */
   Layout layout;
-  WorkItem *items;                   /* of all lists; owned */
+  WorkItem *items;                   /* of all lists; owned; NULL: there are none yet */
   WorkList work[N_PIECES][N_PHASES]; /* PHASE_OPTIMIZER empty: see workload_optimizer_item */
   PieceMemory memory[N_PIECES];
   gint64 expert_parameters[N_PIECES]; /* part of piece_parameters: those of this rank's experts */
@@ -84,6 +84,11 @@ static inline AxisSet work_item_axes(const WorkItem *item) {
 Workload *workload_of_method(const Model *model, Method *method);
 /* Of a plan, which is completed on a copy; INPUT or IMPOSSIBLE as method_complete(). */
 Workload *workload_complete(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
+/* The same without work lists, which are most of the work: for what a plan holds, and where. workload_add_lists() adds
+ * them, if they are not there. */
+Workload *workload_outline_of_method(const Model *model, Method *method);
+Workload *workload_outline(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
+void workload_add_lists(Workload *workload);
 /* Of a complete plan; `placement`: one of its pp × chunks stages, NULL: that of its schedule. */
 Workload *workload_new(const Model *model, const Plan *plan, const Placement *placement);
 void workload_free(Workload *workload);

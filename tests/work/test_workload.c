@@ -16,6 +16,29 @@ TEST(forward_costs_two_flops_per_matrix_element_and_token_plus_attention) {
   ck_assert_double_eq(workload->work[PIECE_EMBEDDING][PHASE_F].flops, 0);
 }
 
+/* Also where stages are dealt by the work of a layer, for which an outline has to list it. */
+TEST(an_outline_with_lists_added_is_a_whole_workload) {
+  const char *layouts[] = {"auto", "balanced"};
+  for (int i = 0; i < 2; i++) {
+    g_autoptr(Plan) plan =
+        plan_said("--gpus 8 --tp 2 --pp 4 --global-batch 16 --seq-len 512 --pipeline-layout %s", layouts[i]);
+    g_autoptr(Workload) whole = workload_complete(&gpt, NULL, plan, NULL);
+    g_autoptr(Workload) outline = workload_outline(&gpt, NULL, plan, NULL);
+    ck_assert(i == 1 || outline->work[PIECE_LAYER][PHASE_F].n_items == 0);
+    workload_add_lists(outline);
+    for (Piece piece = 0; piece < N_PIECES; piece++)
+      for (Phase phase = 0; phase < N_PHASES; phase++) {
+        const WorkList *a = &whole->work[piece][phase], *b = &outline->work[piece][phase];
+        ck_assert_int_eq(a->n_items, b->n_items);
+        for (int k = 0; k < a->n_items; k++)
+          ck_assert(a->items[k].name == b->items[k].name && a->items[k].flops == b->items[k].flops &&
+                    a->items[k].bytes == b->items[k].bytes && a->items[k].after == b->items[k].after);
+      }
+    for (int stage = 0; stage < whole->n_stages; stage++)
+      ck_assert_int_eq(whole->stages[stage].parameters, outline->stages[stage].parameters);
+  }
+}
+
 TEST(unfused_attention_computes_all_pairs) {
   g_autoptr(Workload) workload = workload_of(&gpt, 1, FALSE, ATTENTION_UNFUSED, RECOMPUTE_NONE);
   const WorkList *forward = &workload->work[PIECE_LAYER][PHASE_F];

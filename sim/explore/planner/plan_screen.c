@@ -78,8 +78,8 @@ static gboolean is_misnamed(const PlanScreen *screen, const SpacePoint *point) {
          (screen->has_plain_p2p && plan->pp == 1 && plan->overlap_p2p > 0);
 }
 
-static Screened screen_workload(const PlanScreen *screen, const Workload *workload, ShortOrder *kept,
-                                const SpacePoint *point, double *number) {
+static Screened screen_workload(const PlanScreen *screen, Workload *workload, ShortOrder *kept, const SpacePoint *point,
+                                double *number) {
   const Cluster *cluster = point->cluster;
   MemoryBound memory;
   if (screen->has_auto_layout && is_auto_layout(workload))
@@ -88,6 +88,7 @@ static Screened screen_workload(const PlanScreen *screen, const Workload *worklo
     *number = memory.least_bytes - memory.room_bytes;
     return SCREENED_TOO_LARGE;
   }
+  workload_add_lists(workload);
   Cluster placed = *cluster; /* shares all with it */
   if (workload->plan->rank_map == NULL)
     cluster_place_job(&placed, workload->plan->gpus);
@@ -110,7 +111,7 @@ static Screened screen_plan(const PlanScreen *screen, const SpacePoint *point, c
                  is_any = screen->request->framework == PLANNER_ANY_FRAMEWORK;
   if (is_same_plan && is_any)
     return SCREENED_SAME; /* and needs no workload */
-  g_autoptr(Workload) workload = workload_of_method(point->model, g_steal_pointer(&method));
+  g_autoptr(Workload) workload = workload_outline_of_method(point->model, g_steal_pointer(&method));
   if (!is_any && !check_framework(screen, workload, error))
     return SCREENED_IMPOSSIBLE;
   return is_same_plan ? SCREENED_SAME : screen_workload(screen, workload, kept, point, number);

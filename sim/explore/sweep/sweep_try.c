@@ -83,8 +83,8 @@ static void set_impossible(const SweepWorker *worker, const Plan *plan, const GE
   sweep_row_set_reason(row, SWEEP_IMPOSSIBLE, g_strdup(reason->message));
 }
 
-/* NULL: it is known, without a run, that the plan cannot be or does not fit; then the row says so. Of auto's
- * candidates the first that may fit, or the reasons of the one that holds least. */
+/* An outline. NULL: it is known, without a run, that the plan cannot be or does not fit; then the row says so. Of
+ * auto's candidates the first that may fit, or the reasons of the one that holds least. */
 static Workload *workload_to_run(const SweepWorker *worker, const SpacePoint *point, SweepRow *row) {
   g_autoptr(GPtrArray) plans = plan_candidates(point->plan);
   g_autoptr(GError) reason = NULL;
@@ -93,7 +93,7 @@ static Workload *workload_to_run(const SweepWorker *worker, const SpacePoint *po
   for (guint i = 0; i < plans->len; i++) {
     MemoryBound bound;
     g_autoptr(Workload) workload =
-        workload_complete(point->model, point->cluster, plans->pdata[i], i == 0 ? &reason : NULL);
+        workload_outline(point->model, point->cluster, plans->pdata[i], i == 0 ? &reason : NULL);
     if (workload == NULL)
       continue;
     if (memory_bound_fits(workload, point->cluster, worker->order, &bound))
