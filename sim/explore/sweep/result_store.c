@@ -18,6 +18,7 @@ struct ResultStore {
   const SweepTable *table;
   sqlite3 *database;
   sqlite3_stmt *insert; /* of result_store_add() */
+  sqlite3_stmt *select; /* of result_store_row() */
   Cell *bound;          /* [columns but the last]: what its parameters are bound to; owned, as are its texts */
   gboolean has_run;
 };
@@ -94,14 +95,28 @@ static sqlite3_stmt *prepare(ResultStore *store, const char *sql, GError **error
   return status == SQLITE_OK ? statement : NULL;
 }
 
-gboolean result_store_each(ResultStore *store, const char *sql, ResultVisit visit, gpointer data, GError **error) {
-  sqlite3_stmt *rows = prepare(store, sql, error);
+/* `rows` NULL: the error is set. */
+static gboolean visit_rows(ResultStore *store, sqlite3_stmt *rows, ResultVisit visit, gpointer data, GError **error) {
   int status = SQLITE_DONE;
   gboolean ok = rows != NULL;
   while (ok && (status = sqlite3_step(rows)) == SQLITE_ROW)
     ok = visit(rows, data, error);
-  ok = ok && (status == SQLITE_DONE || fail_store(store, status, error));
+  return ok && (status == SQLITE_DONE || fail_store(store, status, error));
+}
+
+gboolean result_store_each(ResultStore *store, const char *sql, ResultVisit visit, gpointer data, GError **error) {
+  sqlite3_stmt *rows = prepare(store, sql, error);
+  const gboolean ok = visit_rows(store, rows, visit, data, error);
   sqlite3_finalize(rows);
+  return ok;
+}
+
+gboolean result_store_row(ResultStore *store, gint64 index, ResultVisit visit, gpointer data, GError **error) {
+  if (store->select == NULL)
+    store->select = prepare(store, "SELECT * FROM configurations WHERE config = ?", error);
+  sqlite3_bind_int64(store->select, 1, index);
+  const gboolean ok = visit_rows(store, store->select, visit, data, error);
+  sqlite3_reset(store->select);
   return ok;
 }
 
@@ -275,6 +290,7 @@ void result_store_free(ResultStore *store) {
   if (store == NULL)
     return;
   sqlite3_finalize(store->insert);
+  sqlite3_finalize(store->select);
   for (int i = 0; store->bound != NULL && i < n_columns(store); i++)
     if (store->bound[i].type == CELL_TEXT)
       g_free((gpointer)store->bound[i].text);

@@ -57,3 +57,5 @@ gboolean result_store_finish(ResultStore *store, GError **error);
 /* A query that only fails if the store does, each of its rows visited until `visit` is FALSE, with the error set. */
 typedef gboolean (*ResultVisit)(sqlite3_stmt *row, gpointer data, GError **error);
 gboolean result_store_each(ResultStore *store, const char *sql, ResultVisit visit, gpointer data, GError **error);
+/* The same of one configuration's row, all columns. */
+gboolean result_store_row(ResultStore *store, gint64 index, ResultVisit visit, gpointer data, GError **error);

@@ -99,9 +99,7 @@ static gboolean visit_front(sqlite3_stmt *row, gpointer data, GError **error) {
       return TRUE;
   }
   g_array_append_val(front->members, candidate);
-  g_autofree char *whole = g_strdup_printf("SELECT * FROM configurations WHERE config = %" G_GINT64_FORMAT,
-                                           (gint64)sqlite3_column_int64(row, 0));
-  return result_store_each(front->store, whole, front->visit, front->data, error);
+  return result_store_row(front->store, sqlite3_column_int64(row, 0), front->visit, front->data, error);
 }
 
 gboolean sweep_report_rows(const SweepReport *report, SweepRows which, ResultVisit visit, gpointer data,
