@@ -154,8 +154,7 @@ Trace *engine_run(const Simulation *simulation, EngineStats *stats) {
   g_assert(simulation->speed == NULL || !simulation->folded);
   Trace *trace = trace_new(simulation->program, simulation->layout, simulation->folded);
   trace->timing = simulation->timing;
-  g_autoptr(Tape) made = simulation->tape == NULL ? tape_new(simulation->program) : NULL;
-  const Tape *tape = simulation->tape != NULL ? simulation->tape : made;
+  const Tape *tape = program_tape(simulation->program);
   if (tape == NULL)
     g_error("engine: the program gets stuck, though it was verified");
   Run run;

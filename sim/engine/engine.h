@@ -12,8 +12,7 @@
 #include "trace.h"
 
 typedef struct {
-  const Program *program;
-  const Tape *tape; /* of the program; NULL: made for this run */
+  Program *program; /* its tape is made if it has none */
   const Timing *timing;
   const Layout *layout; /* may be NULL when folded */
   gboolean folded;

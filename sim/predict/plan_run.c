@@ -232,7 +232,6 @@ static gboolean simulate(const Making *making, Prediction *prediction) {
   g_autofree double *speed = plan_run_speeds(workload, cluster);
   g_autofree gint16 *early_ticks = left_out.n_groups > 0 ? g_new0(gint16, (gsize)count_ops(prediction, nothing)) : NULL;
   const Simulation simulation = {.program = prediction->program,
-                                 .tape = making->structure != NULL ? structure_tape(making->structure) : NULL,
                                  .timing = prediction->timing,
                                  .layout = &workload->layout,
                                  .folded = method->fold,

@@ -9,7 +9,6 @@ static const gsize most_ops_kept = 400000;
 struct Structure {
   GByteArray *key;         /* owned, as are all below */
   Program *program;        /* the pattern of its copies */
-  Tape *tape;              /* NULL: not made yet */
   ProgramRepeats *repeats; /* of the pattern, whatever it holds; NULL: not looked for, or there are none */
   gboolean has_looked;
   GPtrArray *expanded; /* of Structure */
@@ -26,7 +25,6 @@ struct Structures {
 static void structure_free(Structure *structure) {
   g_byte_array_unref(structure->key);
   program_repeats_free(structure->repeats);
-  tape_free(structure->tape);
   program_free(structure->program);
   g_ptr_array_unref(structure->expanded);
   g_free(structure);
@@ -212,12 +210,6 @@ Structure *structure_keep_expanded(Structures *structures, Structure *structure,
 Program *structure_expanded_program(const Structure *expanded, const Program *whole, const Workload *workload) {
   Program *copy = program_copy(expanded->program);
   return bound(copy, program_bind_expanded(copy, whole, workload));
-}
-
-const Tape *structure_tape(Structure *structure) {
-  if (structure->tape == NULL)
-    structure->tape = tape_new(structure->program);
-  return structure->tape;
 }
 
 ProgramRepeats *structure_repeats(Structure *structure, const Program *copy, int n_micro_batches) {

@@ -5,7 +5,6 @@
  * the few fields that tell sizes. So a new field of a plan is part of the key until it is said to be a size. */
 #pragma once
 #include "repeats.h"
-#include "tape.h"
 #include "workload.h"
 
 typedef struct Structures Structures;
@@ -32,7 +31,5 @@ Structure *structure_expanded(Structures *structures, Structure *structure, cons
 Structure *structure_keep_expanded(Structures *structures, Structure *structure, Program *program);
 Program *structure_expanded_program(const Structure *expanded, const Program *whole, const Workload *workload);
 
-/* Made on first use. */
-const Tape *structure_tape(Structure *structure);
 /* As program_repeats_new() of a copy. */
 ProgramRepeats *structure_repeats(Structure *structure, const Program *copy, int n_micro_batches);

@@ -151,6 +151,25 @@ gboolean program_match(const Program *program, gint32 ***match, GError **error) 
   return ok;
 }
 
+gboolean program_number(const Program *program, gint32 ***match, int **count) {
+  const gsize n_groups = program->groups->len;
+  g_autofree int *counted = g_new(int, n_groups + 1);
+  if (!program_match(program, match, NULL))
+    return FALSE;
+  *count = g_new0(int, n_groups + 1);
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    memset(counted, 0, sizeof *counted * n_groups);
+    for (int i = 0; i < program->ranks[rank].n_ops; i++) {
+      const Op *op = &program->ranks[rank].ops[i];
+      if (op->kind == OP_COLLECTIVE)
+        (*match)[rank][i] = counted[g_array_index(program->transfers, Transfer, op->work).group]++;
+    }
+    for (gsize g = 0; g < n_groups; g++)
+      (*count)[g] = MAX((*count)[g], counted[g]);
+  }
+  return TRUE;
+}
+
 void program_match_free(const Program *program, gint32 **match) {
   g_free(match);
 }

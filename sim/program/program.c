@@ -1,4 +1,5 @@
 #include "program.h"
+#include "tape.h"
 
 #include <string.h>
 
@@ -94,6 +95,7 @@ Program *program_copy(Program *pattern) {
   copy->transfers = g_array_copy(pattern->transfers);
   copy->effects = g_array_copy(pattern->effects);
   copy->index = NULL;
+  copy->tape = NULL;
   copy->n_references = 1;
   copy->pattern = pattern;
   g_atomic_int_inc(&pattern->n_references);
@@ -104,6 +106,7 @@ static void free_lists(Program *program) {
   for (int rank = 0; rank < program->n_ranks; rank++)
     g_free(program->ranks[rank].ops);
   program_index_free(program->index);
+  tape_free(program->tape);
   g_array_unref(program->groups);
   if (program->terms != NULL)
     g_array_unref(program->terms);

@@ -216,7 +216,8 @@ struct Program {
   gboolean heads_add_to_table;
   GArray *aliases[N_PROGRAM_TABLES]; /* of entries with other sources but, so far, the same numbers: a gint32, the
                                         number of the entry that stands for it, and the entry */
-  Program *pattern; /* of a copy (program_copy()): the owner of op lists, groups and terms; a reference */
+  struct Tape *tape; /* of program_tape(); NULL: not made; of a copy see its pattern; owned */
+  Program *pattern;  /* of a copy (program_copy()): the owner of op lists, groups, terms and tape; a reference */
   gint n_references;
 };
 
@@ -282,4 +283,7 @@ void op_add_after(Op *op, gint32 index);
 /* For each list, per op: index in the peer's list of the op that a send or receive matches; −1 for other ops.
  * IMPOSSIBLE naming the first unmatched op. */
 gboolean program_match(const Program *program, gint32 ***match, GError **error);
+/* The same, and of a collective its number in the list among those of its group. *count, [groups]: the most on any list;
+ * the caller's. FALSE as program_match(). */
+gboolean program_number(const Program *program, gint32 ***match, int **count);
 void program_match_free(const Program *program, gint32 **match);

@@ -134,7 +134,7 @@ static void describe_list(const Builder *builder, int rank, const gint32 *match)
     *step = (TapeStep){.op = first + i,
                        .barrier = last[STREAM_HOST],
                        .work = program_host_work(op),
-                       .meets = match[i] >= 0 ? tape->first[op->peer] + match[i] : -1,
+                       .meets = op->peer >= 0 ? tape->first[op->peer] + match[i] : -1,
                        .rank = rank,
                        .kind = kind_of(builder->program, op),
                        .stream = op->stream};
@@ -263,10 +263,9 @@ static Tape *tape_empty(const Program *program) {
 }
 
 Tape *tape_new(const Program *program) {
-  gint32 **match;
-  if (!program_match(program, &match, NULL))
-    return NULL;
   g_autoptr(Tape) tape = tape_empty(program);
+  if (!program_number(program, &tape->match, &tape->count))
+    return NULL;
   const gsize n_ops = (gsize)tape->n_ops;
   g_autofree TapeStep *of = g_new(TapeStep, n_ops);
   g_autofree gint32 *numbers = g_new(gint32, 3 * n_ops);
@@ -280,8 +279,7 @@ Tape *tape_new(const Program *program) {
                      .ready = numbers + 2 * n_ops,
                      .is_posted = is_posted};
   for (int rank = 0; rank < program->n_ranks; rank++)
-    describe_list(&builder, rank, match[rank]);
-  program_match_free(program, match);
+    describe_list(&builder, rank, tape->match[rank]);
   tape->awaited = g_new(gint32, builder.n_slots);
   for (int rank = 0; rank < program->n_ranks; rank++)
     await_all(&builder, rank);
@@ -291,9 +289,22 @@ Tape *tape_new(const Program *program) {
   return walk(&builder) ? g_steal_pointer(&tape) : NULL;
 }
 
+const Tape *program_known_tape(const Program *program) {
+  return program->pattern != NULL ? program->pattern->tape : program->tape;
+}
+
+const Tape *program_tape(Program *program) {
+  Program *owner = program->pattern != NULL ? program->pattern : program;
+  if (owner->tape == NULL)
+    owner->tape = tape_new(owner);
+  return owner->tape;
+}
+
 void tape_free(Tape *tape) {
   if (tape == NULL)
     return;
+  g_free(tape->match);
+  g_free(tape->count);
   g_free(tape->first);
   g_free(tape->steps);
   g_free(tape->place);

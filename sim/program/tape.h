@@ -36,9 +36,11 @@ static inline gboolean tape_is_transfer(const TapeStep *step) {
   return step->kind >= TAPE_SEND;
 }
 
-typedef struct {
+typedef struct Tape {
   gint32 n_ops;
   int n_ranks;
+  gint32 **match; /* of program_number(), as is `count`; owned */
+  int *count;
   gint32 *first;   /* [ranks + 1] first op of each list; owned, as are all below */
   TapeStep *steps; /* [n_ops] */
   gint32 *place;   /* [n_ops] the step of each op */
@@ -61,6 +63,11 @@ typedef struct {
 Tape *tape_new(const Program *program);
 void tape_free(Tape *tape);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Tape, tape_free)
+
+/* Of the Program, or its pattern, which keeps it; made on first use, by one thread. NULL: it gets stuck. */
+const Tape *program_tape(Program *program);
+/* NULL: not made. */
+const Tape *program_known_tape(const Program *program);
 
 static inline const TapeStep *tape_step(const Tape *tape, gint32 op) {
   return &tape->steps[tape->place[op]];

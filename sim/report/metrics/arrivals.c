@@ -1,4 +1,4 @@
-/* Sends and receives get their partner from program_match(). Collectives are matched by count: the k-th of a group
+/* Sends and receives know their partner (program_number()). Collectives are matched by count: the k-th of a group
  * on one member is the k-th on all, so one array per group, indexed by (instance of the group, k), has the latest
  * start:
  *
@@ -7,6 +7,8 @@
  *
  * In a folded trace only groups that span stages have members that differ: others need no array. */
 #include "arrivals.h"
+
+#include "tape.h"
 
 #include <string.h>
 
@@ -32,22 +34,6 @@ gboolean arrivals_has_others(const Trace *trace, const Transfer *transfer) {
 
 static gsize n_instances(const Trace *trace, const Group *group) {
   return trace->folded ? 1 : (gsize)(trace->layout.n_ranks / layout_group_size(&trace->layout, members_axes(group)));
-}
-
-/* Number the collectives of each group in every list. */
-static void number_collectives(Arrivals *arrivals) {
-  const Program *program = arrivals->trace->program;
-  const gsize n_groups = program->groups->len;
-  g_autofree int *counted = g_new(int, n_groups + 1);
-  for (int pp = 0; pp < program->n_ranks; pp++) {
-    memset(counted, 0, sizeof *counted * n_groups);
-    const OpList *list = &program->ranks[pp];
-    for (int i = 0; i < list->n_ops; i++)
-      if (list->ops[i].kind == OP_COLLECTIVE)
-        arrivals->match[pp][i] = counted[group_index(program, &list->ops[i])]++;
-    for (gsize g = 0; g < n_groups; g++)
-      arrivals->count[g] = MAX(arrivals->count[g], counted[g]);
-  }
 }
 
 /* FALSE: no group has several members that differ. */
@@ -104,12 +90,18 @@ static void collect_starts(Arrivals *arrivals) {
 
 static void match(Arrivals *arrivals) {
   const Program *program = arrivals->trace->program;
-  const gboolean matched = program_match(program, &arrivals->match, NULL);
-  g_assert(matched); /* a Program that ran has been verified */
-  arrivals->count = g_new0(int, program->groups->len + 1);
+  const Tape *tape = program_known_tape(program);
+  if (tape != NULL) {
+    arrivals->match = tape->match;
+    arrivals->count = tape->count;
+  } else {
+    const gboolean matched = program_number(program, &arrivals->own_match, &arrivals->own_count);
+    g_assert(matched); /* a Program that ran has been verified */
+    arrivals->match = arrivals->own_match;
+    arrivals->count = arrivals->own_count;
+  }
   arrivals->latest = g_new0(gint64 *, program->groups->len + 1);
   arrivals->slots = g_new0(gint64 *, program->groups->len + 1);
-  number_collectives(arrivals);
   if (allocate_latest(arrivals))
     collect_starts(arrivals);
 }
@@ -129,12 +121,12 @@ Arrivals *arrivals_new(const Trace *trace) {
 void arrivals_free(Arrivals *arrivals) {
   if (!arrivals)
     return;
-  program_match_free(arrivals->trace->program, arrivals->match);
+  program_match_free(arrivals->trace->program, arrivals->own_match);
   for (guint g = 0; arrivals->latest != NULL && g < arrivals->trace->program->groups->len; g++)
     g_free(arrivals->latest[g]);
   g_free(arrivals->latest);
   g_free(arrivals->slots);
-  g_free(arrivals->count);
+  g_free(arrivals->own_count);
   g_free(arrivals);
 }
 
