@@ -84,12 +84,37 @@ static void move(Dealing *dealing, int from, int to) {
   dealing->layers[to]++;
 }
 
+/* Loads of ranks that a layer was given to. */
+typedef struct {
+  double *loads; /* as they were without it */
+  int n;
+} Tried;
+
+/* Where all layers are alike and one moves in one pipe, ranks with equal loads are as good as each other. */
+static gboolean is_like_tried(const Dealing *dealing, Tried *tried, int from, int to, double load) {
+  const Placement *placement = dealing->workload->placement;
+  const gboolean are_alike = dealing->n_dense[dealing->workload->model->n_layers] == 0;
+  if (!are_alike || placement->n_pipes > 1 || placement->stage_rank[from] == placement->stage_rank[to])
+    return FALSE;
+  for (int i = 0; i < tried->n; i++)
+    if (tried->loads[i] == load)
+      return TRUE;
+  tried->loads[tried->n++] = load;
+  return FALSE;
+}
+
 /* Moves a layer to the stage that minimises the largest load; FALSE: no move helps. */
 static gboolean give_one(Dealing *dealing) {
   Fullest least = fullest(dealing);
   const int from = giver(dealing);
   int taker = -1;
+  const Placement *placement = dealing->workload->placement;
+  g_autofree double *on_rank = g_memdup2(dealing->on_rank, (gsize)placement->n_ranks * sizeof(double)),
+                    *loads = g_new(double, (gsize)dealing->length);
+  Tried tried = {loads, 0};
   for (int to = 0; from >= 0 && to < dealing->length; to++) {
+    if (is_like_tried(dealing, &tried, from, to, on_rank[placement->stage_rank[to]]))
+      continue;
     move(dealing, from, to);
     const Fullest found = fullest(dealing);
     if (is_less(&found, &least)) {
