@@ -3,6 +3,10 @@
 #include "run_suite.h"
 
 #include <check.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static void visit(gint64 index, int thread, gpointer data) {
   ((guint8 *)data)[index]++; /* each index has a byte of its own */
@@ -63,6 +67,30 @@ TEST(progress_tells_how_much_how_fast_and_how_long) {
     g_autofree char *text = progress_text(&lines[i].progress, lines[i].per_s);
     ck_assert_str_eq(text, lines[i].text);
   }
+}
+
+/* What is shown on a terminal of a line that has just begun; that a second is over has to be waited for. */
+static gboolean is_shown_at_once(gboolean is_news) {
+  const int master = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK), was = dup(STDERR_FILENO);
+  ck_assert(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+  const int terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
+  dup2(terminal, STDERR_FILENO);
+  ProgressLine line;
+  progress_line_init(&line);
+  const Progress progress = {.n_wanted = 9, .n_now = 1, .detail = "best so far 12 s", .is_news = is_news};
+  progress_line_show(&line, &progress);
+  dup2(was, STDERR_FILENO);
+  char shown[100] = "";
+  const gboolean is_shown = read(master, shown, sizeof shown - 1) > 0 && strstr(shown, progress.detail) != NULL;
+  close(was);
+  close(terminal);
+  close(master);
+  return is_shown;
+}
+
+TEST(news_waits_for_no_second) {
+  ck_assert(is_shown_at_once(TRUE));
+  ck_assert(!is_shown_at_once(FALSE));
 }
 
 int main(void) {

@@ -53,7 +53,7 @@ gboolean progress_line_is_due(const ProgressLine *line) {
 }
 
 void progress_line_show(ProgressLine *line, const Progress *progress) {
-  if (!progress_line_is_due(line))
+  if (!progress_line_is_due(line) && !(line->is_terminal && progress->is_news))
     return;
   const gint64 now_us = g_get_monotonic_time();
   const double passed_s = 1e-6 * (double)(now_us - line->last_us);

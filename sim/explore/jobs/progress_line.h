@@ -19,12 +19,13 @@ typedef struct {
   gint64 n_now;       /* done since then */
   const char *detail; /* what became of them; NULL: omitted */
   gboolean is_most;   /* it may end before all are done */
+  gboolean is_news;   /* the detail: on a terminal it is due at once */
 } Progress;
 
 void progress_line_init(ProgressLine *line);
-/* Whether progress_line_show() would show anything: on a terminal, not during the first second. */
+/* Whether progress_line_show() would show anything but news: on a terminal, not during the first second. */
 gboolean progress_line_is_due(const ProgressLine *line);
-/* Show it if it is due. */
+/* Show it if it is due, or on a terminal has news. */
 void progress_line_show(ProgressLine *line, const Progress *progress);
 /* Erase the line. */
 void progress_line_end(ProgressLine *line);
