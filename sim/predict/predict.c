@@ -35,6 +35,10 @@ Predictor *predictor_new(void) {
   return predictor;
 }
 
+Costs *predictor_costs(Predictor *predictor) {
+  return predictor->costs;
+}
+
 void predictor_free(Predictor *predictor) {
   if (predictor == NULL)
     return;

@@ -1,5 +1,6 @@
 /* The façade: Model + Cluster + Plan → Prediction. Every command and sweep goes through it. */
 #pragma once
+#include "costs.h"
 #include "engine.h"
 #include "memory_profile.h"
 #include "metrics.h"
@@ -40,6 +41,7 @@ typedef struct Predictor Predictor;
 Predictor *predictor_new(void);
 void predictor_free(Predictor *predictor);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Predictor, predictor_free)
+Costs *predictor_costs(Predictor *predictor);
 
 /* `plan` is completed on a copy. INPUT or IMPOSSIBLE as plan_complete() and lower(). A plan that does not fit in
  * memory is still predicted, with fits = FALSE.

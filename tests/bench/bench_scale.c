@@ -34,7 +34,7 @@ static Plan *plan_for(int n_ranks) {
   return plan;
 }
 
-static Run run_once(const Program *program, const Timing *timing, const Workload *workload, const Cluster *cluster,
+static Run run_once(Program *program, const Timing *timing, const Workload *workload, const Cluster *cluster,
                     gboolean contended) {
   const Simulation simulation = {.program = program,
                                  .timing = timing,

@@ -40,7 +40,7 @@ TEST(the_bound_of_a_plan_with_experts_is_above_no_step) {
       run_under(drawn.plan,
                 "megatron-bridge"); /* in interleaved a forward and a backward hide each other's exchanges */
     g_autoptr(Prediction) prediction = predict_case(&drawn);
-    const gint64 bound_ns = plan_bound_step_ns(prediction->workload, cluster);
+    const gint64 bound_ns = plan_bound_step_ns(prediction->workload, cluster, FALSE, NULL);
     g_autofree char *text = case_text(&drawn);
     if (bound_ns <= 0 || bound_ns > prediction->metrics->step_ns)
       ck_abort_msg("%s\nbound %g s, step %g s", text, 1e-9 * (double)bound_ns, prediction->step_time_s);
@@ -57,7 +57,7 @@ TEST(exchanges_that_nothing_hides_are_in_the_bound) {
   drawn.plan->global_batch = 64;
   g_autoptr(Prediction) prediction = predict_case(&drawn);
   const double *mean_s = prediction->metrics->mean_s;
-  const double bound_s = 1e-9 * (double)plan_bound_step_ns(prediction->workload, cluster);
+  const double bound_s = 1e-9 * (double)plan_bound_step_ns(prediction->workload, cluster, FALSE, NULL);
   ck_assert_double_gt(mean_s[BREAKDOWN_EP], 0.05 * prediction->step_time_s);
   ck_assert_double_ge(bound_s, 0.99 * (mean_s[BREAKDOWN_COMPUTE] + mean_s[BREAKDOWN_EP]));
   case_clear(&drawn);

@@ -29,11 +29,12 @@ static void compare(const char *given, gint64 every) {
   g_autoptr(GHashTable) reasons = reasons_new();
   g_autoptr(SpaceReader) reader = space_reader_new(space);
   ShortOrder *kept = short_order_new();
+  const PlanScreener screener = {reader, kept};
   gint64 n_left_out = 0, n_ruled_out = 0, n_ruled_impossible = 0;
   for (gint64 i = 0; i < space_count(space); i += every) {
     double number;
     const Screened says = plan_rules_ask(rules, reader, i);
-    const Screened expected = plan_screen(&screen, reader, kept, i, &number, NULL);
+    const Screened expected = plan_screen(&screen, &screener, i, &number, NULL);
     n_left_out += expected == SCREENED_SAME || expected == SCREENED_IMPOSSIBLE;
     n_ruled_out += says != SCREENED_CANDIDATE;
     n_ruled_impossible += says == SCREENED_IMPOSSIBLE;

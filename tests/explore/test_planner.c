@@ -5,6 +5,7 @@
 #include "plan.h"
 #include "plan_bound.h"
 #include "plan_screen.h"
+#include "plan_shards.h"
 #include "sweep_try.h"
 #include "training_cost.h"
 
@@ -47,7 +48,7 @@ static int by_ns(gconstpointer a, gconstpointer b) {
 /* The bound may not be above what the simulation says. */
 static void check_bound(const Prediction *prediction) {
   const Workload *workload = prediction->workload;
-  gint64 bound_ns = plan_bound_step_ns(workload, prediction->cluster);
+  gint64 bound_ns = plan_bound_step_ns(workload, prediction->cluster, FALSE, NULL);
   if (bound_ns <= 0 || bound_ns > prediction->metrics->step_ns)
     ck_abort_msg("bound %g s, step %g s", 1e-9 * (double)bound_ns, prediction->step_time_s);
 }
@@ -197,7 +198,8 @@ static gint64 step_of_point(const Drawn *drawn, gint64 index) {
   g_autoptr(Prediction) prediction = predict_numbers(NULL, point.model, point.cluster, point.plan, NULL);
   const gboolean fits = prediction != NULL && prediction->fits;
   double number = 0;
-  const Screened screened = plan_screen(&drawn->screen, drawn->reader, drawn->order, index, &number, NULL);
+  const PlanScreener screener = {drawn->reader, drawn->order};
+  const Screened screened = plan_screen(&drawn->screen, &screener, index, &number, NULL);
   SweepRow row;
   sweep_worker_try(drawn->worker, index, &row);
   const gint64 step_ns = fits ? prediction->metrics->step_ns : G_MAXINT64;
@@ -243,6 +245,59 @@ TEST(simulate_sweep_and_plan_agree_on_drawn_spaces) {
     n_found += best != NULL;
   }
   ck_assert_int_gt(n_found, N_DRAWN / 3);
+}
+
+/* The best of a configuration with shards over all ranks or fewer; INFINITY: none fits. */
+static double least_score(const SpacePoint *point, const PlannerRequest *request) {
+  g_autoptr(PlanOutcome) whole = plan_outcome_new(NULL, point->model, point->cluster, point->plan, &request->scoring, NULL);
+  if (whole == NULL || !whole->fits)
+    return INFINITY;
+  double least = whole->score;
+  g_autoptr(GArray) narrower = plan_shards_narrower(whole->completed, point->cluster);
+  for (guint i = 0; i < narrower->len && zero_shards_weights(point->plan->zero); i++) {
+    g_autoptr(Plan) plan = plan_copy(point->plan);
+    plan->zero_ranks = g_array_index(narrower, int, i);
+    g_autoptr(PlanOutcome) outcome = plan_outcome_new(NULL, point->model, point->cluster, plan, &request->scoring, NULL);
+    if (outcome != NULL && outcome->fits)
+      least = fmin(least, outcome->score);
+  }
+  return least;
+}
+
+static int by_score(gconstpointer a, gconstpointer b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* On 64 nodes gathers of 512 ranks for every micro-batch take longer than kernels, those of fewer ranks do not: what
+ * rules out the former must not rule out the latter. */
+TEST(plans_that_win_with_shards_over_fewer_ranks_are_kept) {
+  static const char given[] = "model=llama-3-8b cluster=dgx-h100 gpus=512 global-batch=2048 seq-len=1024 tp=1,2 pp=1,2 "
+                              "chunks=1 schedule=1f1b pipeline-layout=auto micro-batch=1,2 zero=2,3 "
+                              "recompute=none,full sequence-parallel=off";
+  g_autoptr(Space) space = space_of(given);
+  PlannerRequest request = request_of(space);
+  request.seeks_shards = TRUE;
+  g_autoptr(SpaceReader) reader = space_reader_new(space);
+  g_autoptr(GArray) scores = g_array_new(FALSE, FALSE, sizeof(double));
+  for (gint64 i = 0; i < space_count(space); i++) {
+    SpacePoint point;
+    if (!space_reader_read(reader, i, &point, NULL))
+      continue;
+    const double score = least_score(&point, &request);
+    g_array_append_val(scores, score);
+  }
+  g_array_sort(scores, by_score);
+  int n_narrower = 0;
+  for (request.n_kept = 1; request.n_kept < 12; request.n_kept++) {
+    g_autoptr(PlannerResult) result = search(&request);
+    for (guint k = 0; k < result->kept->len; k++) {
+      const PlanOutcome *kept = result->kept->pdata[k];
+      ck_assert_double_eq(kept->score, g_array_index(scores, double, k));
+      n_narrower += kept->plan->zero_ranks > 0;
+    }
+  }
+  ck_assert_int_gt(n_narrower, 0);
 }
 
 TEST(threads_change_nothing) {
@@ -436,7 +491,7 @@ TEST(an_outcome_names_the_cluster_that_was_given) {
   g_array_append_val(cluster->faults, slow);
   plan->gpus = plan->global_batch = 16;
   const PlanScoring scoring = {OBJECTIVE_TOKENS_PER_S, -1};
-  g_autoptr(PlanOutcome) outcome = plan_outcome_new(model, cluster, plan, &scoring, NULL);
+  g_autoptr(PlanOutcome) outcome = plan_outcome_new(NULL, model, cluster, plan, &scoring, NULL);
   ck_assert_ptr_nonnull(outcome);
   ck_assert_ptr_eq(outcome->cluster, cluster);
 }

@@ -81,7 +81,7 @@ TEST(what_was_left_open_is_stepped_from_what_it_came_to) {
   plan->schedule = g_strdup("interleaved");
   const PlannerRequest request = {.scoring = {OBJECTIVE_TOKENS_PER_S, -1}, .n_threads = 1};
   g_autoptr(GError) error = NULL;
-  PlanOutcome *outcome = plan_outcome_new(model, cluster, plan, &request.scoring, &error);
+  PlanOutcome *outcome = plan_outcome_new(NULL, model, cluster, plan, &request.scoring, &error);
   ck_assert_msg(outcome != NULL, "%s", error != NULL ? error->message : "");
   const Plan *completed = outcome->completed;
   ck_assert_int_eq(completed->chunks, 2);

@@ -127,7 +127,7 @@ typedef struct {
 } Run;
 
 /* Of one chunk of one rank. */
-static Run run_of(const Program *program, gint64 f_ns, gint64 b_ns, gint64 send_ns) {
+static Run run_of(Program *program, gint64 f_ns, gint64 b_ns, gint64 send_ns) {
   g_autofree gint64 *f = g_new(gint64, program->n_stages), *i = g_new(gint64, program->n_stages),
                     *w = g_new0(gint64, program->n_stages);
   for (int stage = 0; stage < program->n_stages; stage++) {

@@ -39,7 +39,7 @@ static void take_steps(Explanation *explanation, const Plan *plan, int n_threads
   const PlannerRequest request = {
       .scoring = {OBJECTIVE_TOKENS_PER_S, -1}, .framework = PLANNER_ANY_FRAMEWORK, .n_threads = n_threads};
   explanation->outcome =
-      plan_outcome_new(prediction->workload->model, prediction->cluster, plan, &request.scoring, NULL);
+      plan_outcome_new(NULL, prediction->workload->model, prediction->cluster, plan, &request.scoring, NULL);
   if (explanation->outcome != NULL)
     explanation->steps = sensitivity_new(explanation->outcome, &request);
 }

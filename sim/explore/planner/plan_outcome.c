@@ -68,9 +68,9 @@ PlanOutcome *plan_outcome_of(const Prediction *prediction, const Model *model, c
   return outcome;
 }
 
-PlanOutcome *plan_outcome_new(const Model *model, const Cluster *cluster, const Plan *plan, const PlanScoring *scoring,
-                              GError **error) {
-  g_autoptr(Prediction) prediction = predict_numbers(NULL, model, cluster, plan, error);
+PlanOutcome *plan_outcome_new(Predictor *predictor, const Model *model, const Cluster *cluster, const Plan *plan,
+                              const PlanScoring *scoring, GError **error) {
+  g_autoptr(Prediction) prediction = predict_numbers(predictor, model, cluster, plan, error);
   return prediction != NULL ? plan_outcome_of(prediction, model, cluster, plan, scoring) : NULL;
 }
 

@@ -34,8 +34,8 @@ typedef struct {
 PlanOutcome *plan_outcome_of(const Prediction *prediction, const Model *model, const Cluster *cluster, const Plan *plan,
                              const PlanScoring *scoring);
 /* Simulate one plan. NULL with *error set as by predict(). */
-PlanOutcome *plan_outcome_new(const Model *model, const Cluster *cluster, const Plan *plan, const PlanScoring *scoring,
-                              GError **error);
+PlanOutcome *plan_outcome_new(Predictor *predictor, const Model *model, const Cluster *cluster, const Plan *plan,
+                              const PlanScoring *scoring, GError **error);
 void plan_outcome_free(PlanOutcome *outcome);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PlanOutcome, plan_outcome_free)
 /* Average tokens per second over the run: scaled by goodput's share if the cluster states its failure rate. */

@@ -1,11 +1,13 @@
 #include "plan_screen.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "error.h"
 #include "pipeline_layout.h"
 #include "plan_bound.h"
 #include "plan_schedule.h"
+#include "plan_shards.h"
 #include "plan_space.h"
 #include "suggest.h"
 
@@ -78,32 +80,45 @@ static gboolean is_misnamed(const PlanScreen *screen, const SpacePoint *point) {
          (screen->has_plain_p2p && plan->pp == 1 && plan->overlap_p2p > 0);
 }
 
-static Screened screen_workload(const PlanScreen *screen, Workload *workload, ShortOrder *kept, const SpacePoint *point,
-                                double *number) {
+static gboolean seeks_shards(const PlanScreen *screen, const Plan *plan) {
+  return screen->request->seeks_shards && zero_shards_weights(plan->zero);
+}
+
+static gint64 bound_step_ns(const Workload *workload, const Cluster *cluster, gboolean of_any_shards,
+                            const PlanScreener *screener) {
+  Cluster placed = *cluster; /* shares all with it */
+  if (workload->plan->rank_map == NULL)
+    cluster_place_job(&placed, workload->plan->gpus);
+  return plan_bound_step_ns(workload, &placed, of_any_shards, screener->costs);
+}
+
+static double bound_score(const PlanScreen *screen, const Workload *workload, const Cluster *cluster, gint64 bound_ns) {
+  return plan_score(&screen->request->scoring, workload, cluster, bound_ns,
+                    goodput_most_share(workload->model, cluster, workload->plan));
+}
+
+static Screened screen_workload(const PlanScreen *screen, Workload *workload, const PlanScreener *screener,
+                                const SpacePoint *point, double *number) {
   const Cluster *cluster = point->cluster;
   MemoryBound memory;
   if (screen->has_auto_layout && is_auto_layout(workload))
     return SCREENED_SAME;
-  if (!memory_bound_fits(workload, cluster, kept, &memory)) {
+  if (!memory_bound_fits(workload, cluster, screener->order, &memory)) {
     *number = memory.least_bytes - memory.room_bytes;
     return SCREENED_TOO_LARGE;
   }
   workload_add_lists(workload);
-  Cluster placed = *cluster; /* shares all with it */
-  if (workload->plan->rank_map == NULL)
-    cluster_place_job(&placed, workload->plan->gpus);
-  gint64 bound_ns = plan_bound_step_ns(workload, &placed);
+  const gint64 bound_ns = bound_step_ns(workload, cluster, seeks_shards(screen, workload->plan), screener);
   *number = plan_tokens_per_s(workload->plan, bound_ns);
   if (*number < screen->request->least_tokens_per_s)
     return SCREENED_LATE;
-  *number = plan_score(&screen->request->scoring, workload, cluster, bound_ns,
-                       goodput_most_share(point->model, cluster, workload->plan));
+  *number = bound_score(screen, workload, cluster, bound_ns);
   return SCREENED_CANDIDATE;
 }
 
 /* What a framework cannot run is not the same as what it can. */
-static Screened screen_plan(const PlanScreen *screen, const SpacePoint *point, const Plan *asked, ShortOrder *kept,
-                            double *number, GError **error) {
+static Screened screen_plan(const PlanScreen *screen, const SpacePoint *point, const Plan *asked,
+                            const PlanScreener *screener, double *number, GError **error) {
   g_autoptr(Method) method = method_complete(point->model, point->cluster, asked, error);
   if (method == NULL)
     return SCREENED_IMPOSSIBLE;
@@ -114,7 +129,7 @@ static Screened screen_plan(const PlanScreen *screen, const SpacePoint *point, c
   g_autoptr(Workload) workload = workload_outline_of_method(point->model, g_steal_pointer(&method));
   if (!is_any && !check_framework(screen, workload, error))
     return SCREENED_IMPOSSIBLE;
-  return is_same_plan ? SCREENED_SAME : screen_workload(screen, workload, kept, point, number);
+  return is_same_plan ? SCREENED_SAME : screen_workload(screen, workload, screener, point, number);
 }
 
 /* Of two of auto's candidates. Throughput is the only number of which more is better. */
@@ -131,15 +146,15 @@ static gboolean is_nearer(Screened screened, double number, Screened nearest, do
 
 /* No framework makes auto's order, nor would it know which schedule that stands for: there auto is what it is called,
  * the first of its candidates. */
-static Screened screen_candidates(const PlanScreen *screen, const SpacePoint *point, ShortOrder *kept, double *number,
-                                  GError **error) {
+static Screened screen_candidates(const PlanScreen *screen, const SpacePoint *point, const PlanScreener *screener,
+                                  double *number, GError **error) {
   g_autoptr(GPtrArray) plans = plan_candidates(point->plan);
   g_autoptr(GError) reason = NULL;
-  Screened nearest = screen_plan(screen, point, plans->pdata[0], kept, number, &reason);
+  Screened nearest = screen_plan(screen, point, plans->pdata[0], screener, number, &reason);
   const guint n = screen->request->framework == PLANNER_ANY_FRAMEWORK ? plans->len : 1;
   for (guint i = 1; i < n; i++) {
     double other = 0;
-    const Screened screened = screen_plan(screen, point, plans->pdata[i], kept, &other, NULL);
+    const Screened screened = screen_plan(screen, point, plans->pdata[i], screener, &other, NULL);
     if (!is_nearer(screened, other, nearest, *number))
       continue;
     nearest = screened;
@@ -150,14 +165,52 @@ static Screened screen_candidates(const PlanScreen *screen, const SpacePoint *po
   return nearest;
 }
 
-Screened plan_screen(const PlanScreen *screen, SpaceReader *reader, ShortOrder *kept, gint64 index, double *number,
+Screened plan_screen(const PlanScreen *screen, const PlanScreener *screener, gint64 index, double *number,
                      GError **error) {
   SpacePoint point;
-  if (!space_reader_read(reader, index, &point, error))
+  if (!space_reader_read(screener->reader, index, &point, error))
     return SCREENED_IMPOSSIBLE;
   if (is_misnamed(screen, &point))
     return SCREENED_SAME;
-  return screen_candidates(screen, &point, kept, number, error);
+  return screen_candidates(screen, &point, screener, number, error);
+}
+
+/* Of one of auto's candidates, or of the plan itself, with shards over so many ranks: all if 0. INFINITY: it is
+ * impossible or does not fit. */
+static double score_with_shards(const PlanScreen *screen, const SpacePoint *point, const Plan *asked, int zero_ranks,
+                                const PlanScreener *screener) {
+  g_autoptr(Plan) plan = plan_copy(asked);
+  plan->zero_ranks = zero_ranks > 0 ? zero_ranks : plan->zero_ranks;
+  g_autoptr(Workload) workload = workload_complete(point->model, point->cluster, plan, NULL);
+  MemoryBound memory;
+  if (workload == NULL || !memory_bound_fits(workload, point->cluster, screener->order, &memory))
+    return INFINITY;
+  return bound_score(screen, workload, point->cluster, bound_step_ns(workload, point->cluster, FALSE, screener));
+}
+
+/* The least of those over all ranks and over fewer. */
+static double least_of_shards(const PlanScreen *screen, const SpacePoint *point, const Plan *asked,
+                              const PlanScreener *screener) {
+  g_autoptr(Method) method = method_complete(point->model, point->cluster, asked, NULL);
+  if (method == NULL)
+    return INFINITY;
+  g_autoptr(GArray) narrower = plan_shards_narrower(method->plan, point->cluster);
+  double least = score_with_shards(screen, point, asked, 0, screener);
+  for (guint i = 0; i < narrower->len; i++)
+    least = MIN(least, score_with_shards(screen, point, asked, g_array_index(narrower, int, i), screener));
+  return least;
+}
+
+double plan_screen_tighter(const PlanScreen *screen, const PlanScreener *screener, gint64 index, double number) {
+  SpacePoint point;
+  if (!screen->request->seeks_shards || !space_reader_read(screener->reader, index, &point, NULL) ||
+      !zero_shards_weights(point.plan->zero))
+    return number;
+  g_autoptr(GPtrArray) plans = plan_candidates(point.plan);
+  double least = INFINITY;
+  for (guint i = 0; i < plans->len; i++)
+    least = MIN(least, least_of_shards(screen, &point, plans->pdata[i], screener));
+  return MAX(least, number);
 }
 
 /* --- rules --- */

@@ -1,5 +1,6 @@
 /* What is known of a configuration before it is simulated. */
 #pragma once
+#include "costs.h"
 #include "memory_bound.h"
 #include "planner.h"
 #include "reasons.h"
@@ -20,12 +21,22 @@ typedef struct {
       has_cut_experts, has_auto_layout, has_plain_p2p;
 } PlanScreen;
 PlanScreen plan_screen_of(const PlannerRequest *request);
+/* What a thread that screens has for itself; all borrowed. */
+typedef struct {
+  SpaceReader *reader;
+  ShortOrder *order;
+  Costs *costs; /* NULL: none are kept */
+} PlanScreener;
 /* *number depends on the result: a candidate's lower bound on its score (plan_bound.h), the minimum number of bytes
  * that a too large one lacks, the maximum tokens per second of a late one. With SCREENED_IMPOSSIBLE the error is
  * set: IMPOSSIBLE, or INPUT for a mistake in the configuration. Schedule auto is what comes furthest of its candidates
  * (plan_candidates()), with the best number of those. */
-Screened plan_screen(const PlanScreen *screen, SpaceReader *reader, ShortOrder *kept, gint64 index, double *number,
+Screened plan_screen(const PlanScreen *screen, const PlanScreener *screener, gint64 index, double *number,
                      GError **error);
+
+/* A candidate's lower bound on its score, if it has a tighter one: plan_screen() has one for ZeRO-3 over any of the
+ * ranks (plan_shards.h), of which each is looked at here. */
+double plan_screen_tighter(const PlanScreen *screen, const PlanScreener *screener, gint64 index, double number);
 
 /* What a few options of a configuration rule out, whatever the others are.
  *

@@ -1,25 +1,35 @@
 /* Three passes over the space: screen every configuration (in parallel, each on its own), sort what is left by bound,
- * simulate in that order.
+ * simulate in that order. Screening does not begin with the first values of all axes but takes blocks of configurations
+ * from all over the space, and now and then the most promising one so far is simulated, so that a plan can be shown
+ * that is not far from the best before all are screened.
  *
- *     candidates   0  1  2  3  4  5  6  7 …       least bound first; threads take the next one
- *     settled      ■  ■  ■                        in order, as soon as those before are: kept, or why not
- *     ahead                 ·  ■  ·               under way or waiting for those before
+ *     candidates   0  1  2  3  4  5  6  7 …       least bound first
+ *     waiting            2  0  4                  those whose bound may be less than the next one's, tightened
+ *     taken        1  3                           by threads: the one that waits with the least bound, if the next
+ *                                                 candidate's is not less
+ *     settled      ■                              in order, as soon as those before are: kept, or why not
+ *     ahead           ■                           under way or waiting for those before
  *
  * When the bound of the first that is not settled is above the score of the last plan kept, nothing from there on can
  * be kept: what was simulated ahead of that is dropped and not counted, so that threads change nothing but the time. */
 #include "planner.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "error.h"
-#include "warnings.h"
-#include "units.h"
 #include "parallel.h"
 #include "plan_screen.h"
+#include "plan_shards.h"
 #include "progress_line.h"
+#include "units.h"
+#include "warnings.h"
 
-enum { MOST_REASONS = 2, WIDER = 2 };
+enum { MOST_REASONS = 2 };
+/* Configurations that stand next to each other are read faster one after the other; small spaces are screened before
+ * anything could be shown. */
+enum { BLOCK = 64, LEAST_BLOCKS = 16 };
 
 typedef struct {
   gint64 index;
@@ -28,6 +38,7 @@ typedef struct {
 
 /* A candidate simulated. */
 typedef struct {
+  gint64 index;
   gboolean is_done;
   PlanOutcome *outcome; /* owned; NULL: `error` */
   GError *error;        /* owned */
@@ -42,20 +53,31 @@ typedef struct {
   const PlannerRequest *request;
   PlanScreen screen;
   PlanRules *rules;
-  SpaceReader **readers; /* [threads] */
-  ShortOrder **orders;   /* [threads] */
-  GHashTable **reasons;  /* [threads] */
-  guint8 *screened;      /* [configurations]: Screened */
-  double *numbers;       /* [configurations]: as plan_screen() says */
-  GArray *candidates;    /* of Candidate, by bound */
-  Trial *trials;         /* [candidates] */
-  guint n_settled;       /* of them, from the first on */
-  gint is_over;          /* atomic: the rest cannot be kept */
+  PlanScreener *screeners;     /* [threads] */
+  Predictor **predictors;      /* [threads] */
+  GHashTable **reasons;        /* [threads] */
+  guint8 *screened;            /* [configurations]: Screened */
+  double *numbers;             /* [configurations]: as plan_screen() says */
+  gint64 n_blocks, block_step; /* how far apart blocks are that are screened one after the other */
+  int zero_axis;               /* of the space; −1: none */
+  Candidate least;             /* by bound, of those screened since one was simulated; index −1: none */
+  gboolean is_least_loose;     /* nothing but loose bounds was found */
+  GArray *early;               /* of Trial: before all were screened; its contents are owned */
+  GArray *candidates;          /* of Candidate, by bound */
+  guint n_tightened;           /* of them, from the first on */
+  GSequence *waiting;          /* of Candidate, by a tighter bound: not taken yet */
+  GArray *taken;               /* of Candidate: to be simulated, in this order */
+  Trial *trials;               /* [candidates]: of those taken */
+  guint n_settled;             /* of those taken, from the first on */
   PlannerResult *result;
-  GArray *losers;       /* of Loser */
-  GError *problem;      /* the first mistake in a configuration */
-  gint64 problem_at;    /* its index */
-  GMutex lock;          /* of `problem`; while simulating, of trials, n_settled, result, losers and reasons[0] */
+  GArray *losers;    /* of Loser */
+  GError *problem;   /* the first mistake in a configuration */
+  gint64 problem_at; /* its index */
+  GMutex lock; /* of `problem`, least and early; while simulating, of trials, n_settled, result, losers, reasons[0] */
+  GMutex best_lock; /* of what follows */
+  double best_score;
+  char *best;           /* the best simulated so far, in words; NULL: none; owned */
+  gboolean is_news;     /* not shown yet */
   Interrupt *interrupt; /* NULL: nobody looks on */
   Progress progress;
   ProgressLine line;
@@ -66,9 +88,45 @@ typedef struct {
 static gboolean look(gint64 n_done, gpointer data) {
   Search *search = data;
   Progress progress = search->progress;
+  g_mutex_lock(&search->best_lock);
+  g_autofree char *best = g_strdup(search->best);
+  progress.is_news = search->is_news;
+  search->is_news = FALSE;
+  g_mutex_unlock(&search->best_lock);
   progress.n_now += n_done;
+  progress.detail = best;
   progress_line_show(&search->line, &progress);
   return interrupt_poll(search->interrupt) == 0;
+}
+
+/* "best so far 14.45 s, tp 4, pp 2 × 5 chunks, dp 32" */
+static char *best_text(const PlanOutcome *outcome) {
+  const Plan *plan = outcome->completed;
+  GString *text = g_string_new("best so far ");
+  g_autofree char *time = units_format(outcome->step_time_s, UNIT_SECONDS);
+  g_string_append_printf(text, "%s, tp %d, pp %d", time, plan->tp, plan->pp);
+  if (plan->chunks > 1)
+    g_string_append_printf(text, " × %d chunks", plan->chunks);
+  if (plan->cp > 1)
+    g_string_append_printf(text, ", cp %d", plan->cp);
+  if (plan->ep > 1)
+    g_string_append_printf(text, ", ep %d", plan->ep);
+  g_string_append_printf(text, ", dp %d", plan->dp);
+  return g_string_free(text, FALSE);
+}
+
+/* If it is one. */
+static void tell_best(Search *search, const PlanOutcome *outcome) {
+  if (!outcome->fits || plan_outcome_kept_tokens_per_s(outcome) < search->request->least_tokens_per_s)
+    return;
+  g_mutex_lock(&search->best_lock);
+  if (search->best == NULL || outcome->score < search->best_score) {
+    g_free(search->best);
+    search->best = best_text(outcome);
+    search->best_score = outcome->score;
+    search->is_news = TRUE;
+  }
+  g_mutex_unlock(&search->best_lock);
 }
 
 static int signal_of(const Search *search) {
@@ -107,23 +165,95 @@ static void take_screened(Search *search, int thread, gint64 index, GError *erro
     g_mutex_unlock(&search->lock);
 }
 
-static void screen(gint64 index, int thread, gpointer data) {
-  Search *search = data;
-  GError *error = NULL;
-  search->screened[index] = (guint8)plan_rules_ask(search->rules, search->readers[thread], index);
-  if (search->screened[index] != SCREENED_CANDIDATE)
-    return;
-  search->screened[index] = (guint8)plan_screen(&search->screen, search->readers[thread], search->orders[thread], index,
-                                                &search->numbers[index], &error);
-  if (error != NULL)
-    take_screened(search, thread, index, error);
+/* Blocks follow each other a golden ratio of all apart, so that any number of them is spread over the space. */
+static gint64 nth_screened(const Search *search, gint64 at) {
+  const gint64 block = at / BLOCK;
+  if (block >= search->n_blocks)
+    return at;
+  return block * search->block_step % search->n_blocks * BLOCK + at % BLOCK;
 }
 
-static int by_bound(gconstpointer a, gconstpointer b) {
+static gint64 common_divisor(gint64 a, gint64 b) {
+  return b == 0 ? a : common_divisor(b, a % b);
+}
+
+static void spread_blocks(Search *search, gint64 n) {
+  static const double golden_ratio = 0.6180339887498949;
+  search->n_blocks = n / BLOCK >= LEAST_BLOCKS ? n / BLOCK : 0;
+  search->block_step = (gint64)(golden_ratio * (double)search->n_blocks) | 1;
+  while (search->n_blocks > 0 && common_divisor(search->n_blocks, search->block_step) > 1)
+    search->block_step += 2;
+}
+
+static Trial try_plan(Search *search, gint64 index, int thread) {
+  Trial trial = {.index = index, .is_done = TRUE};
+  SpacePoint point;
+  if (space_reader_read(search->screeners[thread].reader, index, &point, &trial.error))
+    trial.outcome = plan_outcome_new(search->predictors[thread], point.model, point.cluster, point.plan,
+                                     &search->request->scoring, &trial.error);
+  if (trial.outcome != NULL)
+    trial.outcome->index = index;
+  return trial;
+}
+
+/* Once a sixteenth is screened, and a quarter. */
+static void try_early(Search *search, gint64 at, int thread) {
+  if (search->n_blocks == 0 || (at != search->n_blocks / 16 * BLOCK && at != search->n_blocks / 4 * BLOCK))
+    return;
+  g_mutex_lock(&search->lock);
+  const Candidate least = search->least;
+  search->least.index = -1;
+  g_mutex_unlock(&search->lock);
+  if (least.index < 0)
+    return;
+  const Trial trial = try_plan(search, least.index, thread);
+  if (trial.outcome != NULL)
+    tell_best(search, trial.outcome);
+  g_mutex_lock(&search->lock);
+  g_array_append_val(search->early, trial);
+  g_mutex_unlock(&search->lock);
+}
+
+static int by_bound(gconstpointer a, gconstpointer b, gpointer unused) {
   const Candidate *x = a, *y = b;
   if (x->bound != y->bound)
     return x->bound < y->bound ? -1 : 1;
   return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* Whether the bound will be tightened (plan_screen_tighter()): until then it promises too much. */
+static gboolean is_loose(const Search *search, gint64 index) {
+  const PlannerRequest *request = search->request;
+  return request->seeks_shards && search->zero_axis >= 0 &&
+         zero_shards_weights(atoi(space_axis_value(request->space, search->zero_axis, index)));
+}
+
+static void note_candidate(Search *search, gint64 index) {
+  const Candidate candidate = {index, search->numbers[index]};
+  const gboolean loose = is_loose(search, index);
+  g_mutex_lock(&search->lock);
+  const gboolean is_less = loose == search->is_least_loose && by_bound(&candidate, &search->least, NULL) < 0;
+  if (search->least.index < 0 || is_less || (search->is_least_loose && !loose)) {
+    search->least = candidate;
+    search->is_least_loose = loose;
+  }
+  g_mutex_unlock(&search->lock);
+}
+
+static void screen(gint64 at, int thread, gpointer data) {
+  Search *search = data;
+  const gint64 index = nth_screened(search, at);
+  GError *error = NULL;
+  try_early(search, at, thread);
+  search->screened[index] = (guint8)plan_rules_ask(search->rules, search->screeners[thread].reader, index);
+  if (search->screened[index] != SCREENED_CANDIDATE)
+    return;
+  search->screened[index] =
+      (guint8)plan_screen(&search->screen, &search->screeners[thread], index, &search->numbers[index], &error);
+  if (error != NULL)
+    take_screened(search, thread, index, error);
+  else if (search->screened[index] == SCREENED_CANDIDATE)
+    note_candidate(search, index);
 }
 
 /* How far what cannot be kept is from it. */
@@ -135,6 +265,7 @@ static void note_miss(PlannerResult *result, Screened screened, double by) {
 }
 
 static void screen_all(Search *search, gint64 n) {
+  spread_blocks(search, n);
   search->progress = (Progress){.doing = "screening plans: ", .n_wanted = n};
   progress_line_init(&search->line);
   visit_all(search, n, screen);
@@ -156,42 +287,10 @@ static void collect_candidates(Search *search, PlannerResult *result) {
     }
   }
   result->n_out_of_memory = result->n_too_large;
-  g_array_sort(search->candidates, by_bound);
+  g_array_sort_with_data(search->candidates, by_bound, NULL);
 }
 
 /* --- ZeRO over part of the ranks --- */
-
-/* Smaller groups gather and reduce over nearer links, and hold more per GPU.
- *
- *     2 GPUs │ 4 │ … │ one node's │ two nodes' │ 4 nodes' │ … │ all     shards span so many, replicas stand beside
- *                                                                     each other
- *
- * One plan of a search represents all of these: its step-time bound (plan_bound.h) holds for each, since it counts
- * neither gradients nor gathers, and a plan that does not fit with shards over all ranks does not fit with larger
- * shards either. */
-
-/* Whole nodes of a domain that divide the job, at least one node's GPUs; all of the job where none do. */
-static gint64 near_gpus(const Cluster *cluster, gint64 gpus) {
-  const gint64 node = cluster->gpus_per_node;
-  for (gint64 n = MAX(cluster->domain_gpus, node) / node * node; n > 0; n -= node)
-    if (gpus % n == 0)
-      return n;
-  return gpus;
-}
-
-/* These, halved while that goes: an odd number, or two. */
-static gint64 least_gpus(const Cluster *cluster, gint64 gpus) {
-  gint64 least = near_gpus(cluster, gpus);
-  while (least % WIDER == 0 && least > WIDER)
-    least /= WIDER;
-  return least;
-}
-
-/* Ranks of a set of shards over so many GPUs; 0: none are. */
-static gint64 ranks_over(const Plan *plan, gint64 gpus) {
-  const gint64 span = far_gathers_span(plan, plan->cp), ranks = gpus / span * plan->cp;
-  return gpus % span == 0 && ranks > 1 && plan_data_ranks(plan) % ranks == 0 ? ranks : 0;
-}
 
 static gboolean is_run_by_framework(const PlannerRequest *request, const PlanOutcome *whole, const Plan *plan) {
   if (request->framework == PLANNER_ANY_FRAMEWORK)
@@ -216,15 +315,14 @@ static PlanOutcome *best_shards(const PlannerRequest *request, PlanOutcome *whol
   if (!request->seeks_shards || !zero_shards_weights(plan->zero) || !whole->fits || !is_worth_it(whole, most))
     return whole;
   g_autoptr(PlanOutcome) best = whole;
-  for (gint64 gpus = least_gpus(whole->cluster, plan->gpus); gpus < plan->gpus; gpus *= WIDER) {
-    const gint64 ranks = ranks_over(plan, gpus);
-    if (ranks == 0 || ranks >= plan_data_ranks(plan))
-      continue;
+  g_autoptr(GArray) narrower = plan_shards_narrower(plan, whole->cluster);
+  for (guint i = 0; i < narrower->len; i++) {
     g_autoptr(Plan) tried = plan_copy(best->plan);
-    tried->zero_ranks = (int)ranks;
-    g_autoptr(PlanOutcome) outcome = is_run_by_framework(request, best, tried)
-                                         ? plan_outcome_new(best->model, best->cluster, tried, &request->scoring, NULL)
-                                         : NULL;
+    tried->zero_ranks = g_array_index(narrower, int, i);
+    g_autoptr(PlanOutcome) outcome =
+        is_run_by_framework(request, best, tried)
+            ? plan_outcome_new(NULL, best->model, best->cluster, tried, &request->scoring, NULL)
+            : NULL;
     if (outcome == NULL || !outcome->fits || outcome->score >= best->score)
       continue;
     outcome->index = best->index;
@@ -274,6 +372,7 @@ static void settle(Search *search, gint64 index, Trial *trial) {
     const PlanOutcome *last = is_full ? g_ptr_array_index(kept, kept->len - 1) : NULL;
     PlanOutcome *whole = g_steal_pointer(&trial->outcome);
     PlanOutcome *best = best_shards(search->request, whole, last != NULL ? last->score : INFINITY);
+    tell_best(search, best);
     settle_outcome(search->request, best, search->result, search->losers);
     return;
   }
@@ -281,39 +380,92 @@ static void settle(Search *search, gint64 index, Trial *trial) {
   take_error(search, search->reasons[0], index, g_steal_pointer(&trial->error));
 }
 
+static const Candidate *next_waiting(const Search *search) {
+  GSequenceIter *first = g_sequence_get_begin_iter(search->waiting);
+  return g_sequence_iter_is_end(first) ? NULL : g_sequence_get(first);
+}
+
+static const Candidate *next_candidate(const Search *search) {
+  return search->n_tightened < search->candidates->len
+             ? &g_array_index(search->candidates, Candidate, search->n_tightened)
+             : NULL;
+}
+
+/* INFINITY: there is none. */
+static double next_bound(const Search *search) {
+  if (search->n_settled < search->taken->len)
+    return g_array_index(search->taken, Candidate, search->n_settled).bound;
+  const Candidate *waiting = next_waiting(search), *candidate = next_candidate(search);
+  return fmin(waiting != NULL ? waiting->bound : INFINITY, candidate != NULL ? candidate->bound : INFINITY);
+}
+
+/* Takes the one with the least bound, once that of none which may be less is left to be tightened. The lock is held.
+ * Returns its place among those taken; −1: there is none. */
+static gint64 take_next(Search *search, int thread) {
+  for (;;) {
+    const Candidate *waiting = next_waiting(search), *candidate = next_candidate(search);
+    if (waiting != NULL && (candidate == NULL || by_bound(waiting, candidate, NULL) < 0)) {
+      g_array_append_vals(search->taken, waiting, 1);
+      g_sequence_remove(g_sequence_get_begin_iter(search->waiting));
+      return search->taken->len - 1;
+    }
+    if (candidate == NULL)
+      return -1;
+    Candidate *tightened = g_memdup2(candidate, sizeof *candidate);
+    tightened->bound =
+        plan_screen_tighter(&search->screen, &search->screeners[thread], candidate->index, candidate->bound);
+    g_sequence_insert_sorted(search->waiting, tightened, by_bound, NULL);
+    search->n_tightened++;
+  }
+}
+
 /* No candidate from the first that is not settled on can be kept, or is asked for. */
 static gboolean is_over(const Search *search) {
   const GPtrArray *kept = search->result->kept;
-  if (search->n_settled == search->candidates->len || search->problem != NULL)
+  const double bound = next_bound(search);
+  if (bound == INFINITY || search->problem != NULL)
     return TRUE;
   if (kept->len < (guint)search->request->n_kept)
     return FALSE;
   const PlanOutcome *last = g_ptr_array_index(kept, kept->len - 1);
-  return g_array_index(search->candidates, Candidate, search->n_settled).bound > last->score;
+  return bound > last->score;
 }
 
 /* All that nothing before it is missing of. The lock is held. */
 static void settle_ready(Search *search) {
   for (; !is_over(search); search->n_settled++) {
-    if (!search->trials[search->n_settled].is_done)
+    if (search->n_settled == search->taken->len || !search->trials[search->n_settled].is_done)
       return;
-    settle(search, g_array_index(search->candidates, Candidate, search->n_settled).index,
+    settle(search, g_array_index(search->taken, Candidate, search->n_settled).index,
            &search->trials[search->n_settled]);
   }
-  g_atomic_int_set(&search->is_over, TRUE);
 }
 
-static void simulate(gint64 at, int thread, gpointer data) {
+/* What was simulated early is not simulated again. The lock is held. */
+static gboolean take_early(Search *search, gint64 index, Trial *trial) {
+  for (guint i = 0; i < search->early->len; i++) {
+    Trial *early = &g_array_index(search->early, Trial, i);
+    if (early->index != index)
+      continue;
+    *trial = *early;
+    *early = (Trial){.index = -1};
+    return TRUE;
+  }
+  return FALSE;
+}
+
+static void simulate(gint64 unused, int thread, gpointer data) {
   Search *search = data;
-  const gint64 index = g_array_index(search->candidates, Candidate, at).index;
-  Trial trial = {.is_done = TRUE};
-  SpacePoint point;
-  if (g_atomic_int_get(&search->is_over))
+  Trial trial;
+  g_mutex_lock(&search->lock);
+  const gint64 at = is_over(search) ? -1 : take_next(search, thread);
+  const gint64 index = at >= 0 ? g_array_index(search->taken, Candidate, at).index : -1;
+  const gboolean is_known = at >= 0 && take_early(search, index, &trial);
+  g_mutex_unlock(&search->lock);
+  if (at < 0)
     return;
-  if (space_reader_read(search->readers[thread], index, &point, &trial.error))
-    trial.outcome = plan_outcome_new(point.model, point.cluster, point.plan, &search->request->scoring, &trial.error);
-  if (trial.outcome != NULL)
-    trial.outcome->index = index;
+  if (!is_known)
+    trial = try_plan(search, index, thread);
   g_mutex_lock(&search->lock);
   search->trials[at] = trial;
   settle_ready(search);
@@ -388,42 +540,63 @@ static gboolean fail_without_plan(const PlannerRequest *request, const PlannerRe
 static void search_init(Search *search, const PlannerRequest *request, Interrupt *interrupt, PlannerResult *result) {
   *search = (Search){.request = request, .screen = plan_screen_of(request), .interrupt = interrupt, .result = result};
   search->rules = plan_rules_new(&search->screen);
-  search->readers = g_new0(SpaceReader *, request->n_threads);
-  search->orders = g_new0(ShortOrder *, request->n_threads);
+  search->screeners = g_new0(PlanScreener, request->n_threads);
+  search->predictors = g_new0(Predictor *, request->n_threads);
   search->reasons = g_new0(GHashTable *, request->n_threads);
   for (int thread = 0; thread < request->n_threads; thread++) {
-    search->readers[thread] = space_reader_new(request->space);
-    search->orders[thread] = short_order_new();
+    search->predictors[thread] = predictor_new();
+    search->screeners[thread] = (PlanScreener){space_reader_new(request->space), short_order_new(),
+                                               predictor_costs(search->predictors[thread])};
     search->reasons[thread] = reasons_new();
   }
   search->screened = g_new0(guint8, result->n_configurations);
   search->numbers = g_new0(double, result->n_configurations);
+  search->zero_axis = space_n_axes(request->space) - 1;
+  while (search->zero_axis >= 0 && strcmp(space_axis_name(request->space, search->zero_axis), "zero") != 0)
+    search->zero_axis--;
+  search->least.index = -1;
+  search->early = g_array_new(FALSE, FALSE, sizeof(Trial));
   search->candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
+  search->waiting = g_sequence_new(g_free);
+  search->taken = g_array_new(FALSE, FALSE, sizeof(Candidate));
   search->losers = g_array_new(FALSE, FALSE, sizeof(Loser));
   g_mutex_init(&search->lock);
+  g_mutex_init(&search->best_lock);
+}
+
+/* What was not settled. */
+static void trials_clear(Trial *trials, guint n) {
+  for (guint i = 0; trials != NULL && i < n; i++) {
+    plan_outcome_free(trials[i].outcome);
+    g_clear_error(&trials[i].error);
+  }
 }
 
 static void search_clear(Search *search) {
   plan_rules_free(search->rules);
   for (int thread = 0; thread < search->request->n_threads; thread++) {
-    space_reader_free(search->readers[thread]);
-    short_order_free(search->orders[thread]);
+    space_reader_free(search->screeners[thread].reader);
+    short_order_free(search->screeners[thread].order);
+    predictor_free(search->predictors[thread]);
     g_hash_table_unref(search->reasons[thread]);
   }
-  for (guint i = 0; search->trials != NULL && i < search->candidates->len; i++) { /* what was not settled */
-    plan_outcome_free(search->trials[i].outcome);
-    g_clear_error(&search->trials[i].error);
-  }
-  g_free(search->readers);
-  g_free(search->orders);
+  trials_clear(search->trials, search->candidates->len);
+  trials_clear((Trial *)(gpointer)search->early->data, search->early->len);
+  g_free(search->screeners);
+  g_free(search->predictors);
   g_free(search->reasons);
   g_free(search->screened);
   g_free(search->numbers);
   g_free(search->trials);
+  g_free(search->best);
+  g_array_unref(search->early);
   g_array_unref(search->candidates);
+  g_sequence_free(search->waiting);
+  g_array_unref(search->taken);
   g_array_unref(search->losers);
   g_clear_error(&search->problem);
   g_mutex_clear(&search->lock);
+  g_mutex_clear(&search->best_lock);
 }
 
 static gboolean run(Search *search, GError **error) {

@@ -45,9 +45,10 @@ typedef struct {
   int signal; /* signal that ended the search early: the best may be missing and kept may be empty; 0: none */
 } PlannerResult;
 
-/* Reports progress on standard error, and ends early on a signal reported by `interrupt` (initialised; NULL:
- * neither). IMPOSSIBLE if no configuration is possible, fits and is in time: the message has the counts and the
- * nearest miss. INPUT for a space of more than PLANNER_MOST_CONFIGURATIONS or a mistake in a configuration. */
+/* Reports progress and the best plan so far on standard error, and ends early on a signal reported by `interrupt`
+ * (initialised; NULL: neither). IMPOSSIBLE if no configuration is possible, fits and is in time: the message has the
+ * counts and the nearest miss. INPUT for a space of more than PLANNER_MOST_CONFIGURATIONS or a mistake in a
+ * configuration. */
 PlannerResult *planner_search(const PlannerRequest *request, Interrupt *interrupt, GError **error);
 void planner_result_free(PlannerResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PlannerResult, planner_result_free)

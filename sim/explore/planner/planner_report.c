@@ -127,6 +127,9 @@ static void append_count(GString *out, gint64 n, const char *one_does, const cha
     g_string_append_printf(out, "  %9" INT64 "  %s\n", n, n == 1 ? one_does : many_do);
 }
 
+static const char beaten[] = "cannot beat the last plan above: kernels with tp, ep and sends and the least bubble, or "
+                             "gathers and reductions, alone take longer";
+
 static void append_losers(GString *out, const PlannerReport *report) {
   const PlannerResult *result = report->result;
   g_string_append(out, "\nWhy the others lost\n");
@@ -141,10 +144,7 @@ static void append_losers(GString *out, const PlannerReport *report) {
                            result->reasons->len == MOST_REASONS + 1 ? "" : "s");
   append_count(out, result->n_out_of_memory, "does not fit in memory", "do not fit in memory");
   append_count(out, result->n_late, "is too slow for the deadline", "are too slow for the deadline");
-  append_count(
-      out, result->n_beaten_by_bound,
-      "cannot beat the last plan above: kernels, tp and ep communication and the least bubble alone take longer",
-      "cannot beat the last plan above: kernels, tp and ep communication and the least bubble alone take longer");
+  append_count(out, result->n_beaten_by_bound, beaten, beaten);
   append_count(out, result->n_slower, "was simulated and is slower, most of all by",
                "were simulated and are slower, most of all by");
   for (int kind = 0; kind < N_BREAKDOWN; kind++)
