@@ -43,10 +43,10 @@ struct Clock {
   Run *run;               /* borrowed */
   Contention *contention; /* NULL: every transfer takes its own time; owned, as are all below */
   Meetings meetings;
-  gint32 *slot;     /* [ops] of a collective in its group's meetings */
-  TaxedTime *taxed; /* [ranks]; NULL: no taxes */
-  EventQueue queue; /* ends, and begins of flows; an id is a lane */
-  Lane *lanes;      /* [ranks · LANES_PER_RANK] */
+  gint32 *slot;      /* [ops] of a collective in its group's meetings */
+  TaxedTime *taxed;  /* [ranks]; NULL: no taxes */
+  EventQueue queue;  /* ends, and begins of flows; an id is a lane */
+  Lane *lanes;       /* [ranks · LANES_PER_RANK] */
   guint8 *n_awaited; /* [records] what the op waits for and has not ended; OVER: the op has ended */
   RankOp *ready;     /* stack */
   gint32 n_ready;
@@ -215,8 +215,7 @@ static void arrive(Clock *clock, gint32 lane, const TapeStep *step, gint64 start
   gint32 n_members;
   const Transfer *transfer = &g_array_index(clock->run->trace->program->transfers, Transfer, step->work);
   const gint64 run_ns = clock->run->timing->transfers[step->work].run_ns;
-  Meeting *meeting =
-      meetings_at(&clock->meetings, rank_of(lane), transfer->group, clock->slot[step->op], &n_members);
+  Meeting *meeting = meetings_at(&clock->meetings, rank_of(lane), transfer->group, clock->slot[step->op], &n_members);
   meeting->end_ns = MAX(meeting->end_ns, add_ns(start_ns, run_ns));
   clock->lanes[lane].chain = meeting->last;
   meeting->last = lane;

@@ -1,4 +1,5 @@
-/* Folded runs have their own flows, which are faster; unfolded ones, where a flow is at many ranks, the general ones. */
+/* Folded runs have their own flows, which are faster; unfolded ones, where a flow is at many ranks, the general ones.
+ */
 #include "contention.h"
 
 #include "demand.h"
@@ -9,7 +10,7 @@ struct Contention {
   Demand *demands;       /* [program transfers]; owned */
   RankFlows *rank_flows; /* folded; owned */
   Flows *flows;          /* unfolded; owned */
-  gint32 *links; /* [n_slots] scratch: of the flow being built; owned */
+  gint32 *links;         /* [n_slots] scratch: of the flow being built; owned */
   gint64 *counts;
   gsize n_slots, n_links;
   TransferEnd *ended; /* [n_ended_slots]; owned */
@@ -198,8 +199,9 @@ static gboolean can_meet(const Program *program, const guint *ways, int rank) {
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
     if (op->kind != OP_COMPUTE && op->kind != OP_HOST)
-      taken[op->stream] |= (ways[op->work] | ways[op->work] << TIMING_MAX_WAYS) &
-                           (op->kind == OP_SEND ? ALL_OUT : op->kind == OP_RECV ? ALL_IN : ~0u);
+      taken[op->stream] |= (ways[op->work] | ways[op->work] << TIMING_MAX_WAYS) & (op->kind == OP_SEND   ? ALL_OUT
+                                                                                   : op->kind == OP_RECV ? ALL_IN
+                                                                                                         : ~0u);
   }
   for (int stream = 0; stream < N_STREAMS; stream++) {
     if (all & taken[stream])

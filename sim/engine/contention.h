@@ -10,8 +10,8 @@
 
 typedef struct Contention Contention;
 
-/* [program transfers] The ways that each takes, as bits; NULL: no rank has two streams of transfers with ways in common.
- * Owned by the caller. */
+/* [program transfers] The ways that each takes, as bits; NULL: no rank has two streams of transfers with ways in
+ * common. Owned by the caller. */
 guint *contention_ways(const Trace *trace);
 /* Whether the run, together with what it omits (NULL: nothing), may exceed the time range of flows (days). No compute
  * op takes more than `slowest` times its time. */

@@ -18,8 +18,8 @@ typedef struct {
   double cap;
   double bytes;
   gint64 latency_ticks;
-  guint32 out;      /* its outgoing links as bits */
-  double alone;     /* the rate it has where nobody else is; and how long it then takes to move */
+  guint32 out;  /* its outgoing links as bits */
+  double alone; /* the rate it has where nobody else is; and how long it then takes to move */
   gint64 alone_ticks;
   gint32 narrowest; /* the outgoing link that sets that rate; −1: the cap */
 } Demand;

@@ -39,9 +39,8 @@ static gboolean is_short(const Run *run) {
   const Timing *timing = run->timing;
   const gint64 transfer_ns = longest(timing->transfers, timing->n_transfers);
   const gint64 work_ns = MAX(longest(timing->works, timing->n_works), timing->host_sync.run_ns + timing->step_ns);
-  const double sum_ns =
-      (double)run->tape->n_ops * (double)work_ns +
-      (double)N_STREAMS * (double)run->tape->first_transfer[run->tape->n_ranks] * (double)transfer_ns;
+  const double sum_ns = (double)run->tape->n_ops * (double)work_ns +
+                        (double)N_STREAMS * (double)run->tape->first_transfer[run->tape->n_ranks] * (double)transfer_ns;
   return transfer_ns < longest_transfer_ns && 3 * sum_ns * TICKS_PER_NS < (double)TICKS_NEVER; /* run, tail, host */
 }
 

@@ -25,11 +25,11 @@ typedef struct {
   gint64 settled_ticks;
   double rate, remaining; /* bytes, at settled_ticks */
   gint32 transfer;
-  gint32 bound;     /* the link that sets the rate; −1: the cap, or it has no rate yet */
-  gint32 ranks[2];  /* a send's; a collective's first */
-  gint32 n_ranks;   /* a collective's; 0: a send */
-  gint32 *members;  /* of a collective of several ranks; owned, kept for the next */
-  guint64 seen;     /* the turn in which its part was last solved */
+  gint32 bound;    /* the link that sets the rate; −1: the cap, or it has no rate yet */
+  gint32 ranks[2]; /* a send's; a collective's first */
+  gint32 n_ranks;  /* a collective's; 0: a send */
+  gint32 *members; /* of a collective of several ranks; owned, kept for the next */
+  guint64 seen;    /* the turn in which its part was last solved */
   gboolean moves;
 } RankFlow;
 
@@ -57,9 +57,9 @@ struct RankFlows {
   RankUsers *ranks; /* [ranks] */
   EventQueue queue; /* begins to move, and ends; an id is a lane */
   gint64 now_ticks;
-  gint32 *ended; /* [lanes] */
-  GArray *changed; /* of gint32: lanes of flows to be solved */
-  gint32 *part;    /* [lanes] of the part being solved */
+  gint32 *ended;       /* [lanes] */
+  GArray *changed;     /* of gint32: lanes of flows to be solved */
+  gint32 *part;        /* [lanes] of the part being solved */
   guint64 *is_in_part; /* [lanes] bits; all 0 in between */
   gint32 n_part;
   guint64 turn;
@@ -358,7 +358,8 @@ static void work_out(const RankFlows *flows, gint32 rank, PartRate *rates) {
   flows_rates(apart, capacity, n); /* no longer needed */
   flows_bounds(apart, bounds, n);
   for (gint32 p = 0; p < flows->n_part; p++)
-    rates[p] = (PartRate){capacity[p], bounds[p] < 0 ? -1 : g_array_index(all, gint32, bounds[p]) - rank * LINKS_PER_RANK};
+    rates[p] =
+        (PartRate){capacity[p], bounds[p] < 0 ? -1 : g_array_index(all, gint32, bounds[p]) - rank * LINKS_PER_RANK};
 }
 
 static gboolean take_alike(const Demand *a, const Demand *b) {
@@ -372,8 +373,7 @@ static void find_kinds(RankFlows *flows) {
   flows->kind_of = g_new(gint32, flows->n_transfers);
   for (gint32 i = 0; i < flows->n_transfers; i++) {
     guint kind = 0;
-    while (kind < firsts->len &&
-           !take_alike(&flows->demands[g_array_index(firsts, gint32, kind)], &flows->demands[i]))
+    while (kind < firsts->len && !take_alike(&flows->demands[g_array_index(firsts, gint32, kind)], &flows->demands[i]))
       kind++;
     if (kind == firsts->len)
       g_array_append_val(firsts, i);

@@ -160,9 +160,9 @@ static gboolean expand(Making *making, Prediction *prediction, GError **error) {
   if (is_always_expanded(workload, cluster))
     return expand_beside(making, prediction, NULL, error) && find_repeats(making, prediction);
   g_autofree gboolean *met = NULL;
-  prediction->timing = timing_model_unless_met(prediction->program, prediction->repeats,
-                                               (double)making->left_out.n_groups, workload, cluster,
-                                               costs_of(making), &met);
+  prediction->timing =
+      timing_model_unless_met(prediction->program, prediction->repeats, (double)making->left_out.n_groups, workload,
+                              cluster, costs_of(making), &met);
   if (met == NULL)
     return TRUE;
   if (making->left_out.n_groups > 0 && !may_expand(workload, making->left_out))

@@ -92,8 +92,7 @@ static Prediction *with_worn(Prediction *prediction, Cluster *worn) {
 
 /* Takes over `complete`, which may be NULL. */
 static Prediction *predict_by(Predictor *predictor, const Model *model, const Cluster *cluster, const Plan *plan,
-                              Workload *complete,
-                              RunDetail detail, GError **error) {
+                              Workload *complete, RunDetail detail, GError **error) {
   Cluster *worn;
   keep_freed_memory();
   const Cluster *used = cluster_in_use(cluster, plan, &worn, error);

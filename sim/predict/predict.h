@@ -35,8 +35,8 @@ typedef struct {
   char *gpu_names;        /* all kinds of GPU that the plan runs on; owned */
 } Prediction;
 
-/* What the predictions of one thread remember for the next ones: plans that differ in sizes alone are then predicted in a
- * fraction of the time, with the same result to the last bit. Models and clusters may go in between. */
+/* What the predictions of one thread remember for the next ones: plans that differ in sizes alone are then predicted in
+ * a fraction of the time, with the same result to the last bit. Models and clusters may go in between. */
 typedef struct Predictor Predictor;
 Predictor *predictor_new(void);
 void predictor_free(Predictor *predictor);

@@ -89,7 +89,7 @@ typedef struct {
   gint32 first_item,
       last_item; /* expanded: first and last compute item of the run, inclusive, in the piece's list; −1 otherwise */
   gint32 stage;  /* −1 if the same for every stage; optimizer and bare orders: the stage */
-  gint32 owner;   /* lowered, PHASE_OPTIMIZER: the pipeline rank whose parameters are updated */
+  gint32 owner;  /* lowered, PHASE_OPTIMIZER: the pipeline rank whose parameters are updated */
   double parameters; /* PHASE_OPTIMIZER: parameters updated */
   double passed; /* PHASE_OPTIMIZER: gradients read or written during the step before their reduction, counted once per
                     pass */
@@ -216,8 +216,8 @@ struct Program {
   gboolean heads_add_to_table;
   GArray *aliases[N_PROGRAM_TABLES]; /* of entries with other sources but, so far, the same numbers: a gint32, the
                                         number of the entry that stands for it, and the entry */
-  struct Tape *tape; /* of program_tape(); NULL: not made; of a copy see its pattern; owned */
-  Program *pattern;  /* of a copy (program_copy()): the owner of op lists, groups, terms and tape; a reference */
+  struct Tape *tape;                 /* of program_tape(); NULL: not made; of a copy see its pattern; owned */
+  Program *pattern; /* of a copy (program_copy()): the owner of op lists, groups, terms and tape; a reference */
   gint n_references;
 };
 
@@ -283,7 +283,7 @@ void op_add_after(Op *op, gint32 index);
 /* For each list, per op: index in the peer's list of the op that a send or receive matches; −1 for other ops.
  * IMPOSSIBLE naming the first unmatched op. */
 gboolean program_match(const Program *program, gint32 ***match, GError **error);
-/* The same, and of a collective its number in the list among those of its group. *count, [groups]: the most on any list;
- * the caller's. FALSE as program_match(). */
+/* The same, and of a collective its number in the list among those of its group. *count, [groups]: the most on any
+ * list; the caller's. FALSE as program_match(). */
 gboolean program_number(const Program *program, gint32 ***match, int **count);
 void program_match_free(const Program *program, gint32 **match);

@@ -19,7 +19,6 @@ typedef struct {
   guint latest;  /* index + 1 of the entry found last; 0 = none yet */
 } TableIndex;
 
-
 struct ProgramIndex {
   TableIndex tables[N_PROGRAM_TABLES];
 };
@@ -118,7 +117,8 @@ static gboolean group_alike(gconstpointer a, gconstpointer b) {
 
 static gboolean effect_alike(gconstpointer a, gconstpointer b) {
   const EffectSource *x = &((const Effect *)a)->source, *y = &((const Effect *)b)->source;
-  if (x->chain != y->chain || x->part != y->part || x->roles != y->roles || x->phase != y->phase || x->piece != y->piece)
+  if (x->chain != y->chain || x->part != y->part || x->roles != y->roles || x->phase != y->phase ||
+      x->piece != y->piece)
     return FALSE;
   return memcmp(x->saving, y->saving, sizeof x->saving) == 0;
 }

@@ -10,12 +10,12 @@
 typedef struct {
   Tape *tape;
   const Program *program;
-  TapeStep *of;      /* [ops] step of each op */
-  gint32 *before;    /* [ops] previous op on the stream; −1: none */
+  TapeStep *of;                 /* [ops] step of each op */
+  gint32 *before;               /* [ops] previous op on the stream; −1: none */
   gsize n_all_awaited, n_slots; /* in and of Tape.awaited */
-  gint32 *n_awaited; /* [ops] predecessors that have not ended yet */
-  gint32 *n_coming;  /* [meetings] members not posted yet */
-  gint32 *ready;     /* [ops] in the order in which they become ready */
+  gint32 *n_awaited;            /* [ops] predecessors that have not ended yet */
+  gint32 *n_coming;             /* [meetings] members not posted yet */
+  gint32 *ready;                /* [ops] in the order in which they become ready */
   gint32 n_ready, n_posted;
   guint8 *is_posted; /* [ops] */
 } Builder;

@@ -105,8 +105,9 @@ TEST(a_transfer_left_alone_by_a_send_ends_sooner) {
 }
 
 /* Rank 0 sends once its kernel of 55 has ended, which runs from 36 on. Up to
- * then rank 1, whose receive waits, has its NIC to itself. Of the 20 of the third, 18 are through when the send begins to move at 91; the other 2 take 4. The fourth moves from 106 on: of the send's
- * 30, 2 and 11 are through by then, and the other 17 take 34; it has 3 left at 140.
+ * then rank 1, whose receive waits, has its NIC to itself. Of the 20 of the third, 18 are through when the send begins
+ * to move at 91; the other 2 take 4. The fourth moves from 106 on: of the send's 30, 2 and 11 are through by then, and
+ * the other 17 take 34; it has 3 left at 140.
  *
  *     kernel, rank 0             36 █████████████ 91
  *     receive                                     91 ▒█▒▒▒▒ 140

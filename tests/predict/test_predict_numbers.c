@@ -98,6 +98,7 @@ TEST(numbers_by_fewer_micro_batches_are_those_of_all) {
     g_auto(Case) drawn = long_case((guint)seed);
     compare(&drawn, &counts);
   }
+  predictor = NULL;
   g_print("# %d by fewer, %d of them expanded, %d with loads on links, %d with small sends, %d bound by launches, %d "
           "with experts, %d of them in turns, %d of several steps; %d by all; ops of %d kept from others\n",
           counts.n_fewer, counts.n_expanded, counts.n_contended, counts.n_eager, counts.n_launched, counts.n_experts,

@@ -78,9 +78,8 @@ static void add_gathers(Bound *bound, int stage, const Part *part, int n) {
   const int shards[] = {lowering_shards(workload), lowering_expert_shards(workload)};
   for (int of_experts = 0; of_experts < 2; of_experts++) {
     const Moved moved = fewest_moved(part, of_experts);
-    const double bytes = moved_parameters(workload, &moved) * workload->method->recipe.weights;
-    const DpCollective gather = {ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, bytes};
-    if (shards[of_experts] > 1 && bytes > 0)
+    const DpCollective gather = {ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, SIZE_WEIGHTS, -1};
+    if (shards[of_experts] > 1 && moved_parameters(workload, &moved) > 0)
       move(bound, &gather, &moved, 2 * n);
   }
 }
@@ -90,11 +89,11 @@ static void add_reductions(Bound *bound, int stage, const Part *part, int n) {
   const int shards[] = {lowering_shards(workload), lowering_expert_shards(workload)};
   for (int of_experts = 0; of_experts < 2; of_experts++) {
     const Moved moved = fewest_moved(part, of_experts);
-    const double bytes = moved_parameters(workload, &moved) * workload->method->gradient_sum_bytes;
-    const DpCollective scatter = {ACTION_REDUCE_GRAD, stage, COLLECTIVE_REDUCE_SCATTER, AXIS_BIT_DP_SHARD, bytes};
-    const DpCollective of_shards = {ACTION_REDUCE_GRAD, stage, COLLECTIVE_ALL_REDUCE, AXIS_BIT_DP_REPLICA,
-                                    bytes / shards[of_experts]};
-    if (shards[of_experts] < 2 || !(bytes > 0))
+    const DpCollective scatter = {ACTION_REDUCE_GRAD, stage,          COLLECTIVE_REDUCE_SCATTER,
+                                  AXIS_BIT_DP_SHARD,  SIZE_GRADIENTS, -1};
+    const DpCollective of_shards = {ACTION_REDUCE_GRAD,  stage, COLLECTIVE_ALL_REDUCE, AXIS_BIT_DP_REPLICA,
+                                    SIZE_GRADIENT_SHARD, -1};
+    if (shards[of_experts] < 2 || !(moved_parameters(workload, &moved) > 0))
       continue;
     move(bound, &scatter, &moved, n);
     if (lowering_replicas(workload) > 1)

@@ -5,52 +5,6 @@
 #include "effect_chains.h"
 #include "expand_entries.h"
 
-/* --- a transfer --- */
-
-static double moved_bytes(const Workload *workload, const Transfer *transfer, double bytes_per_parameter) {
-  const Part part = {transfer->n_embedding, transfer->n_layers, transfer->n_head, 0, transfer->n_dense};
-  const gboolean is_without = transfer->n_tables < transfer->n_embedding + transfer->n_head;
-  double parameters = part_parameters(workload, &part) - (is_without ? (double)workload->shared_parameters : 0);
-  if (transfer->n_tables > transfer->n_embedding + transfer->n_head)
-    parameters += lowering_heads_table(workload);
-  const double experts = part_expert_parameters(workload, &part);
-  return (transfer->of_experts ? experts : parameters - experts) * bytes_per_parameter;
-}
-
-double transfer_bytes(const Workload *workload, const Program *program, const Transfer *transfer) {
-  if (transfer->size == SIZE_GIVEN)
-    return transfer->bytes;
-  const Method *method = workload->method;
-  switch ((TransferSize)transfer->size) {
-  case SIZE_BOUNDARY:
-    return workload->boundary_bytes;
-  case SIZE_WEIGHTS:
-    return moved_bytes(workload, transfer, method->recipe.weights) /
-           (transfer->of < 0 ? 1 : lowering_owners(workload, transfer->of, transfer->of_experts));
-  case SIZE_GRADIENTS:
-    return moved_bytes(workload, transfer, method->gradient_sum_bytes);
-  case SIZE_GRADIENT_SHARD:
-    return moved_bytes(workload, transfer, method->gradient_sum_bytes) /
-           (transfer->of_experts ? lowering_expert_shards(workload) : lowering_shards(workload));
-  case SIZE_TIED:
-    return tied_gradient_bytes(workload);
-  case SIZE_COPIES:
-    return copied_gradient_bytes(workload, transfer->of);
-  case SIZE_WHOLE:
-    return whole_gradient_bytes(workload, transfer->of);
-  case SIZE_ITEM:
-    return workload->work[transfer->piece][transfer->of].items[transfer->item].bytes;
-  default:
-    g_assert_not_reached();
-  }
-}
-
-gint32 sized_transfer(Program *program, const Workload *workload, const Transfer *transfer) {
-  Transfer sized = *transfer;
-  sized.bytes = transfer_bytes(workload, program, transfer);
-  return program_transfer(program, &sized);
-}
-
 /* --- a work --- */
 
 static double items_flops(const Workload *workload, const Work *work) {
@@ -165,8 +119,7 @@ static gboolean bind_effects(Program *program, const Program *whole, const Workl
 
 static gboolean bind_others(Program *program, const Workload *workload) {
   const Binding binding = {program, workload};
-  return bind_table(&binding, TABLE_WORKS, program->works) &&
-         bind_table(&binding, TABLE_TRANSFERS, program->transfers);
+  return bind_table(&binding, TABLE_WORKS, program->works) && bind_table(&binding, TABLE_TRANSFERS, program->transfers);
 }
 
 gboolean program_bind(Program *program, const Workload *workload) {

@@ -159,8 +159,7 @@ EffectChains *effect_chains_new(Program *program, const Workload *workload) {
   g_assert(program->terms == NULL);
   program->terms = g_array_new(FALSE, TRUE, sizeof(EffectTerm));
   g_array_set_size(program->terms, 1);
-  *chains =
-      (EffectChains){program, workload, program->terms, g_array_new(FALSE, FALSE, sizeof(Link)), .n_slots = 256};
+  *chains = (EffectChains){program, workload, program->terms, g_array_new(FALSE, FALSE, sizeof(Link)), .n_slots = 256};
   chains->slots = g_new0(gint32, chains->n_slots);
   const Link none = {.number = 0};
   g_array_append_val(chains->links, none);

@@ -135,8 +135,9 @@ static gint32 part_effect(const ExpandEntries *entries, gint32 of, const EffectS
 }
 
 static gint32 moved_effect(const ExpandEntries *entries, EntryKind kind, gint32 of) {
-  const EffectSource part = {
-      .part = kind == ENTRY_HELD ? EFFECT_HELD : kind == ENTRY_DROPPED ? EFFECT_DROPPED : EFFECT_WHOLE};
+  const EffectSource part = {.part = kind == ENTRY_HELD      ? EFFECT_HELD
+                                     : kind == ENTRY_DROPPED ? EFFECT_DROPPED
+                                                             : EFFECT_WHOLE};
   return part_effect(entries, of, &part);
 }
 

@@ -162,8 +162,7 @@ static void add_optimizer(Program *program, OpEditor *editor, const Lowering *lo
 static void add_broadcasts(Program *program, OpEditor *editor, const Workload *workload, int stage,
                            const Moved *moved) {
   const int owners = lowering_owners(workload, stage, moved->of_experts);
-  const DpCollective broadcast = {
-      ACTION_UNSHARD, stage, COLLECTIVE_BROADCAST, AXIS_BIT_DP_SHARD, SIZE_WEIGHTS, stage};
+  const DpCollective broadcast = {ACTION_UNSHARD, stage, COLLECTIVE_BROADCAST, AXIS_BIT_DP_SHARD, SIZE_WEIGHTS, stage};
   for (int i = 0; i < owners; i++) {
     Op op = dp_collective(program, workload, &broadcast, moved);
     add_after_last(&op, editor, STREAM_COMPUTE);
@@ -177,8 +176,7 @@ static void add_gather(Program *program, OpEditor *editor, const Workload *workl
     add_broadcasts(program, editor, workload, stage, &moved);
     return;
   }
-  const DpCollective gather = {
-      ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, SIZE_WEIGHTS, -1};
+  const DpCollective gather = {ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, SIZE_WEIGHTS, -1};
   Op op = dp_collective(program, workload, &gather, &moved);
   add_after_last(&op, editor, STREAM_COMPUTE);
   op_editor_add(editor, &op);

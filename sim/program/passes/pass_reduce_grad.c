@@ -105,12 +105,11 @@ static int reduce_moved(const Reducer *reducer, int stage, const Moved *moved, i
   const gboolean is_whole = !zero_shards_optimizer(zero) || (zero == 1 && method->time.gradients == GRADIENTS_WHOLE);
   const int copies =
       !zero_shards_optimizer(zero) && moved->of_experts ? lowering_expert_copies(workload) : shards * replicas;
-  const DpCollective all = {
-      ACTION_REDUCE_GRAD, stage, COLLECTIVE_ALL_REDUCE, AXIS_BIT(AXIS_DP), SIZE_GRADIENTS, -1};
-  const DpCollective scatter = {
-      ACTION_REDUCE_GRAD, stage, COLLECTIVE_REDUCE_SCATTER, AXIS_BIT_DP_SHARD, SIZE_GRADIENTS, -1};
-  const DpCollective of_shards = {
-      ACTION_REDUCE_GRAD, stage, COLLECTIVE_ALL_REDUCE, AXIS_BIT_DP_REPLICA, SIZE_GRADIENT_SHARD, -1};
+  const DpCollective all = {ACTION_REDUCE_GRAD, stage, COLLECTIVE_ALL_REDUCE, AXIS_BIT(AXIS_DP), SIZE_GRADIENTS, -1};
+  const DpCollective scatter = {ACTION_REDUCE_GRAD, stage,          COLLECTIVE_REDUCE_SCATTER,
+                                AXIS_BIT_DP_SHARD,  SIZE_GRADIENTS, -1};
+  const DpCollective of_shards = {ACTION_REDUCE_GRAD,  stage, COLLECTIVE_ALL_REDUCE, AXIS_BIT_DP_REPLICA,
+                                  SIZE_GRADIENT_SHARD, -1};
   int n = 0;
   if (is_whole && copies > 1 && is_last)
     ops[n++] = dp_collective(reducer->program, workload, &all, moved);

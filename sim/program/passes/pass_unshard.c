@@ -38,8 +38,7 @@ static Moved gathered(const Op *user, const Part *part) {
 }
 
 static Op gather_op(Program *program, const Workload *workload, int stage, const Moved *moved) {
-  const DpCollective gather = {
-      ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, SIZE_WEIGHTS, -1};
+  const DpCollective gather = {ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, SIZE_WEIGHTS, -1};
   return dp_collective(program, workload, &gather, moved);
 }
 
