@@ -4,7 +4,7 @@
  * is nearly the order of the list, and each is compared with the latest end so far on its ways. */
 #include "follow.h"
 
-#include "ticks.h"
+#include "contention.h"
 
 typedef struct {
   gint64 begin_ns, end_ns;
@@ -25,28 +25,19 @@ typedef struct {
   IntervalList out, in;  /* scratch: the transfers of one rank */
 } Follow;
 
-static gint64 longest(const OpTime *times, int n) {
-  gint64 longest_ns = 0;
-  for (int i = 0; i < n; i++)
-    longest_ns = MAX(longest_ns, MAX(times[i].run_ns, MAX(times[i].tail_ns, times[i].host_ns)));
-  return longest_ns;
-}
-
-/* No sum of times approaches the end of time in ticks, even if each transfer waits for one on every other stream; and
- * a transfer's time in ticks, computed in doubles, is exact to half a tick. */
-static gboolean is_short(const Run *run) {
-  const gint64 longest_transfer_ns = 100 * (gint64)1000000000;
-  const Timing *timing = run->timing;
-  const gint64 transfer_ns = longest(timing->transfers, timing->n_transfers);
-  const gint64 work_ns = MAX(longest(timing->works, timing->n_works), timing->host_sync.run_ns + timing->step_ns);
-  const double sum_ns = (double)run->tape->n_ops * (double)work_ns +
-                        (double)N_STREAMS * (double)run->tape->first_transfer[run->tape->n_ranks] * (double)transfer_ns;
-  return transfer_ns < longest_transfer_ns && 3 * sum_ns * TICKS_PER_NS < (double)TICKS_NEVER; /* run, tail, host */
+/* Their times in ticks, computed in doubles, are exact to half a tick. */
+static gboolean transfers_are_short(const Timing *timing) {
+  const gint64 longest_ns = 100 * (gint64)1000000000;
+  for (int i = 0; i < timing->n_transfers; i++)
+    if (timing->transfers[i].run_ns >= longest_ns)
+      return FALSE;
+  return TRUE;
 }
 
 gboolean follow_can(const Run *run) {
   const Simulation *simulation = run->simulation;
-  return simulation->folded && run->timing->taxes == NULL && simulation->jitter == 0 && is_short(run);
+  return simulation->folded && run->timing->taxes == NULL && simulation->jitter == 0 &&
+         transfers_are_short(run->timing) && !contention_is_too_long(run->trace, 1, NULL);
 }
 
 static void follow_init(Follow *follow, const Run *run) {

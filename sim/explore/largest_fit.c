@@ -6,6 +6,7 @@
 #include "largest_fit.h"
 
 typedef struct {
+  Predictor *predictor;
   const Model *model;
   const Cluster *cluster;
   Plan *plan;   /* what is tried; owned */
@@ -17,7 +18,7 @@ typedef struct {
 static gboolean fits(const Search *search, gint64 n_steps) {
   StepPrediction step;
   *search->size = n_steps * search->step;
-  return predict_step(NULL, search->model, search->cluster, search->plan, &step, NULL) && step.fits;
+  return predict_step(search->predictor, search->model, search->cluster, search->plan, &step, NULL) && step.fits;
 }
 
 /* The largest size that fits, with `fits_at` steps known to; below `too_many`. */
@@ -58,7 +59,8 @@ static LargestBound bound_of(const Search *search, gint64 largest_size) {
   *search->size = largest_size + search->step;
   if (*search->size > LARGEST_FIT_MOST)
     return LARGEST_TRIED;
-  return predict_step(NULL, search->model, search->cluster, search->plan, &step, NULL) ? LARGEST_BY_MEMORY : LARGEST_BY_PLAN;
+  return predict_step(search->predictor, search->model, search->cluster, search->plan, &step, NULL) ? LARGEST_BY_MEMORY
+                                                                                                    : LARGEST_BY_PLAN;
 }
 
 static gint64 common_multiple(gint64 a, gint64 b) {
@@ -76,7 +78,8 @@ LargestFit largest_fit(const Model *model, const Cluster *cluster, const Plan *p
   tried->fold = TRUE;
   tried->jitter = 0;
   g_array_set_size(tried->slow_ranks, 0);
-  Search search = {.model = model, .cluster = &sized, .plan = tried};
+  g_autoptr(Predictor) predictor = predictor_new();
+  Search search = {.predictor = predictor, .model = model, .cluster = &sized, .plan = tried};
   LargestFit found = {.seq_step = common_multiple(1024, 2 * (gint64)completed->cp * completed->tp)};
 
   search.size = &tried->micro_batch;
