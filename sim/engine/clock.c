@@ -17,6 +17,8 @@
  * own time. A transfer that ends at this very moment had its ways to itself until then. */
 #include "clock.h"
 
+#include <string.h>
+
 #include "contention.h"
 #include "event_queue.h"
 #include "meeting.h"
@@ -43,7 +45,6 @@ struct Clock {
   Run *run;               /* borrowed */
   Contention *contention; /* NULL: every transfer takes its own time; owned, as are all below */
   Meetings meetings;
-  gint32 *slot;      /* [ops] of a collective in its group's meetings */
   TaxedTime *taxed;  /* [ranks]; NULL: no taxes */
   EventQueue queue;  /* ends, and begins of flows; an id is a lane */
   Lane *lanes;       /* [ranks · LANES_PER_RANK] */
@@ -212,10 +213,18 @@ static void run_transfer(Clock *clock, gint32 lane, gint64 begin_ns) {
 
 /* A member of a collective is there. */
 static void arrive(Clock *clock, gint32 lane, const TapeStep *step, gint64 start_ns) {
+  const Tape *tape = clock->run->tape;
+  const Trace *trace = clock->run->trace;
+  if (step->kind == TAPE_COLLECTIVE && trace->folded) {
+    run_transfer(clock, lane, start_ns);
+    return;
+  }
   gint32 n_members;
-  const Transfer *transfer = &g_array_index(clock->run->trace->program->transfers, Transfer, step->work);
+  const gint32 group = g_array_index(trace->program->transfers, Transfer, step->work).group;
+  const gint32 slot =
+      step->kind == TAPE_MEETING ? tape->match[step->rank][step->op - tape->first[step->rank]] : step->stream;
   const gint64 run_ns = clock->run->timing->transfers[step->work].run_ns;
-  Meeting *meeting = meetings_at(&clock->meetings, rank_of(lane), transfer->group, clock->slot[step->op], &n_members);
+  Meeting *meeting = meetings_at(&clock->meetings, rank_of(lane), group, slot, &n_members);
   meeting->end_ns = MAX(meeting->end_ns, add_ns(start_ns, run_ns));
   clock->lanes[lane].chain = meeting->last;
   meeting->last = lane;
@@ -394,20 +403,6 @@ void clock_run_from(Clock *clock, gint64 now_ns, gint32 n_made) {
   go_on(clock);
 }
 
-static gint32 *number_collectives(Meetings *meetings, const Program *program, const Tape *tape) {
-  gint32 *slot = g_new(gint32, tape->n_ops);
-  for (int rank = 0; rank < tape->n_ranks; rank++) {
-    meetings_begin_list(meetings);
-    for (gint32 t = tape->first_transfer[rank]; t < tape->first_transfer[rank + 1]; t++) {
-      const TapeStep *step = tape_step(tape, tape->transfers[t]);
-      if (step->kind >= TAPE_COLLECTIVE)
-        slot[step->op] = meetings_number(meetings, g_array_index(program->transfers, Transfer, step->work).group,
-                                         (Stream)step->stream);
-    }
-  }
-  return slot;
-}
-
 Clock *clock_new(Run *run) {
   const Tape *tape = run->tape;
   const Trace *trace = run->trace;
@@ -421,16 +416,13 @@ Clock *clock_new(Run *run) {
                    .n_awaited = g_new(guint8, n_records),
                    .ready = g_new(RankOp, n_lanes),
                    .members = g_new(gint32, trace->n_ranks)};
-  meetings_init(&clock->meetings, trace->program);
-  clock->slot = number_collectives(&clock->meetings, trace->program, tape);
-  meetings_finish(&clock->meetings, trace);
+  meetings_init(&clock->meetings, trace, tape);
   event_queue_init(&clock->queue, n_lanes);
   for (gsize lane = 0; lane < n_lanes; lane++)
     clock->lanes[lane] = (Lane){.op = -1, .chain = -1};
   for (int rank = 0; rank < trace->n_ranks; rank++) {
-    const int list = trace->pipeline_rank[rank];
-    for (gint32 op = tape->first[list]; op < tape->first[list + 1]; op++)
-      clock->n_awaited[record_of(run, rank, op)] = tape_step(tape, op)->n_awaited;
+    const gint32 first = tape->first[trace->pipeline_rank[rank]];
+    memcpy(&clock->n_awaited[trace->first[rank]], &tape->n_awaited[first], trace->first[rank + 1] - trace->first[rank]);
   }
   return clock;
 }
@@ -444,7 +436,6 @@ void clock_free(Clock *clock) {
     tax_clear(&clock->taxed[rank]);
   g_free(clock->taxed);
   event_queue_clear(&clock->queue);
-  g_free(clock->slot);
   g_free(clock->lanes);
   g_free(clock->n_awaited);
   g_free(clock->ready);

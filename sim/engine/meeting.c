@@ -3,32 +3,6 @@
  * have to arrive. */
 #include "meeting.h"
 
-void meetings_init(Meetings *meetings, const Program *program) {
-  meetings->n_groups = program->groups->len;
-  meetings->groups = g_new0(MeetingGroup, meetings->n_groups);
-  for (int i = 0; i < meetings->n_groups; i++) {
-    meetings->groups[i].spans_pp = g_array_index(program->groups, Group, i).spans_pp;
-    for (int stream = 0; stream < N_STREAMS; stream++)
-      meetings->groups[i].slot_of_stream[stream] = -1;
-  }
-}
-
-void meetings_begin_list(Meetings *meetings) {
-  for (int i = 0; i < meetings->n_groups; i++)
-    meetings->groups[i].n_in_list = 0;
-}
-
-gint32 meetings_number(Meetings *meetings, gint32 group_index, Stream stream) {
-  MeetingGroup *group = &meetings->groups[group_index];
-  if (group->spans_pp) {
-    group->n_slots = MAX(group->n_slots, group->n_in_list + 1);
-    return group->n_in_list++;
-  }
-  if (group->slot_of_stream[stream] < 0)
-    group->slot_of_stream[stream] = group->n_slots++;
-  return group->slot_of_stream[stream];
-}
-
 static gint32 members_over_pp(const Group *group, const Program *program) {
   if (!group->spans_pp)
     return 1;
@@ -54,17 +28,21 @@ static gint32 place_members(MeetingGroup *places, const Group *group, const Trac
   return last + 1;
 }
 
-void meetings_finish(Meetings *meetings, const Trace *trace) {
+void meetings_init(Meetings *meetings, const Trace *trace, const Tape *tape) {
   gsize n_meetings = 0;
+  meetings->n_groups = (int)trace->program->groups->len;
+  meetings->groups = g_new0(MeetingGroup, meetings->n_groups);
   for (int i = 0; i < meetings->n_groups; i++) {
-    MeetingGroup *group = &meetings->groups[i];
-    gint32 n_instances = place_members(group, &g_array_index(trace->program->groups, Group, i), trace);
-    group->base = n_meetings;
-    n_meetings += (gsize)n_instances * group->n_slots;
+    const Group *group = &g_array_index(trace->program->groups, Group, i);
+    MeetingGroup *places = &meetings->groups[i];
+    if (trace->folded && !group->spans_pp)
+      continue;
+    places->n_slots = group->spans_pp ? tape->count[i] : N_STREAMS;
+    places->base = n_meetings;
+    n_meetings += (gsize)place_members(places, group, trace) * (gsize)places->n_slots;
   }
   meetings->meetings = g_new(Meeting, n_meetings);
-  meetings->n_meetings = n_meetings;
-  for (gsize i = 0; i < meetings->n_meetings; i++)
+  for (gsize i = 0; i < n_meetings; i++)
     meetings->meetings[i] = (Meeting){.last = -1};
 }
 
@@ -73,5 +51,4 @@ void meetings_clear(Meetings *meetings) {
     g_free(meetings->groups[i].instance);
   g_free(meetings->groups);
   g_free(meetings->meetings);
-  *meetings = (Meetings){0};
 }

@@ -6,6 +6,7 @@
  *   members on several pipeline ranks  one slot per collective of the group, counted along each list: the lists may
  *                                      put the k-th on different streams, and such collectives are few */
 #pragma once
+#include "tape.h"
 #include "trace.h"
 
 typedef struct {
@@ -15,28 +16,22 @@ typedef struct {
 } Meeting;
 
 typedef struct {
-  gboolean spans_pp;
   gint32 n_members, n_slots;
-  gint32 n_in_list;                 /* spans_pp: collectives numbered so far in the current list */
-  gint32 slot_of_stream[N_STREAMS]; /* otherwise; −1 none yet */
-  gsize base;                       /* first meeting of instance 0 */
-  gint32 *instance;                 /* [recorded ranks]; owned */
+  gsize base;       /* first meeting of instance 0 */
+  gint32 *instance; /* [recorded ranks]; owned */
 } MeetingGroup;
 
 typedef struct {
   MeetingGroup *groups; /* [program groups]; owned */
   Meeting *meetings;    /* owned */
   int n_groups;
-  gsize n_meetings;
 } Meetings;
 
-/* Call in this order: init; begin each op list and number its collectives; finish, which allocates. */
-void meetings_init(Meetings *meetings, const Program *program);
-void meetings_begin_list(Meetings *meetings);
-gint32 meetings_number(Meetings *meetings, gint32 group, Stream stream); /* slot of the list's next collective */
-void meetings_finish(Meetings *meetings, const Trace *trace);
+void meetings_init(Meetings *meetings, const Trace *trace, const Tape *tape);
 void meetings_clear(Meetings *meetings);
 
+/* `slot`: the stream, or the number of the collective in its list among those of its group (Tape.match). Not of a group
+ * of alike ranks in a folded run, where nobody else arrives. */
 static inline Meeting *meetings_at(const Meetings *meetings, int rank, gint32 group_index, gint32 slot,
                                    gint32 *n_members) {
   const MeetingGroup *group = &meetings->groups[group_index];

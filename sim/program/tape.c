@@ -191,7 +191,7 @@ static void list_successors(Builder *builder) {
   gint32 *first = tape->first_successor;
   for (gint32 op = 0; op < tape->n_ops; op++) {
     const TapeStep *step = &builder->of[op];
-    builder->n_awaited[op] = step->n_awaited;
+    builder->n_awaited[op] = tape->n_awaited[op] = step->n_awaited;
     for (gint32 a = 0; a < step->n_awaited; a++)
       first[tape->awaited[step->first_awaited + a] + 1]++;
   }
@@ -255,6 +255,7 @@ static Tape *tape_empty(const Program *program) {
   tape->n_ops = tape->first[program->n_ranks];
   tape->steps = g_new(TapeStep, tape->n_ops);
   tape->place = g_new(gint32, tape->n_ops);
+  tape->n_awaited = g_new(guint8, tape->n_ops);
   tape->open = g_new(gint32, tape->n_ops);
   tape->first_successor = g_new0(gint32, tape->n_ops + 1);
   tape->first_transfer = g_new0(gint32, program->n_ranks + 1);
@@ -310,6 +311,7 @@ void tape_free(Tape *tape) {
   g_free(tape->place);
   g_free(tape->open);
   g_free(tape->awaited);
+  g_free(tape->n_awaited);
   g_free(tape->first_successor);
   g_free(tape->successors);
   g_free(tape->first_member);

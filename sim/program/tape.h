@@ -41,11 +41,12 @@ typedef struct Tape {
   int n_ranks;
   gint32 **match; /* of program_number(), as is `count`; owned */
   int *count;
-  gint32 *first;   /* [ranks + 1] first op of each list; owned, as are all below */
-  TapeStep *steps; /* [n_ops] */
-  gint32 *place;   /* [n_ops] the step of each op */
-  gint32 *open;    /* [n_ops] steps s … open[s] − 1 wait for no step from s on; all later steps do */
-  gint32 *awaited; /* ops */
+  gint32 *first;     /* [ranks + 1] first op of each list; owned, as are all below */
+  TapeStep *steps;   /* [n_ops] */
+  gint32 *place;     /* [n_ops] the step of each op */
+  gint32 *open;      /* [n_ops] steps s … open[s] − 1 wait for no step from s on; all later steps do */
+  gint32 *awaited;   /* ops */
+  guint8 *n_awaited; /* [n_ops] how many each op waits for */
 
   gint32 *first_successor; /* [n_ops + 1] into successors */
   gint32 *successors;      /* ops that wait for this one, as often as they have it in `awaited` */
