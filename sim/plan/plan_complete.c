@@ -21,8 +21,9 @@ enum { MOST_MICRO_BATCHES = 1000000, DEFAULT_SEQ_LEN = 2048, MOST_DEFAULT_SEQ_LE
 /* The second step starts from the first one's end state; the third repeats it. */
 enum { STEPS_TO_STEADY = 3 };
 static const gint64 most_micro_batch_tokens = G_MAXINT32;
-/* Passes of layers with their own ops (some 700 bytes each), in addition to PLAN_MOST_PASSES. */
-static const double most_layer_passes = 8e6;
+/* Passes of layers with their own ops (some 700 bytes each), in addition to PLAN_MOST_PASSES; and on ranks apart, which
+ * share ops and have records of them. */
+static const double most_layer_passes = 8e6, most_passes_apart = 40e6;
 /* A thousand such steps at a thousandth of the peak still fit in int64 nanoseconds. */
 static const double most_step_s_at_peak = 1e6;
 
@@ -321,10 +322,11 @@ static gboolean check_layer_passes(Plan *plan, const Model *model, const Cluster
                                  plan->offload.activations != TIER_GPU
                              ? plan->n_micro_batches
                              : 1;
-  double ranks = plan->fold ? 1 : (double)plan->tp * plan_data_ranks(plan);
+  const double ranks = plan->fold ? 1 : (double)plan->tp * plan_data_ranks(plan);
+  const double most = plan->fold ? most_layer_passes : most_passes_apart;
   if (plan->cp_comm == CP_RING)
     layers *= plan->cp; /* each step of the ring has its own ops */
-  if (layers * micro_batches * ranks <= most_layer_passes)
+  if (layers * micro_batches * ranks <= most)
     return TRUE;
   g_autofree char *ring =
       plan->cp_comm == CP_RING && plan->cp > 1 ? g_strdup_printf(" × %d steps of the ring", plan->cp) : g_strdup("");
@@ -334,7 +336,7 @@ static gboolean check_layer_passes(Plan *plan, const Model *model, const Cluster
                          " micro-batches × steps %d × %.0f ranks = %.4g, at most %.0f "
                          "are simulated; use fewer micro-batches or steps%s",
                          why, model->n_layers, ring, micro_batches, plan->steps, ranks, layers * micro_batches * ranks,
-                         most_layer_passes, plan->fold ? "" : ", or fold the run");
+                         most, plan->fold ? "" : ", or fold the run");
 }
 
 /* Two FLOPs per parameter and token, plus attention; forward once, backward twice that. */
