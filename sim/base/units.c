@@ -5,7 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "decimal.h"
 #include "error.h"
 #include "suggest.h"
 
@@ -198,7 +197,8 @@ gboolean units_parse_whole(const char *text, gint64 least, gint64 most, gint64 *
 
 /* To four significant digits, so that 999.96 kB becomes 1.000 MB and not 1000 kB. */
 static double round_to_four_digits(double value) {
-  return decimal_round(value, 4);
+  char text[32];
+  return g_ascii_strtod(g_ascii_formatd(text, sizeof text, "%.3e", value), NULL);
 }
 
 static const Unit *fitting_unit(double magnitude, UnitKind kind) {
@@ -249,8 +249,7 @@ char *units_format(double value, UnitKind kind) {
   if (!(fabs(scaled) >= 0.01 && fabs(scaled) < 1e6)) /* outside the prefixes */
     return g_strdup_printf("%.4g %s", scaled, unit->name);
   int digits_before_point = (int)floor(log10(fabs(scaled)) + 1e-9) + 1;
-  char number[DECIMAL_BYTES];
-  return g_strconcat(decimal_fixed(number, scaled, MAX(0, 4 - digits_before_point)), " ", unit->name, NULL);
+  return g_strdup_printf("%.*f %s", MAX(0, 4 - digits_before_point), scaled, unit->name);
 }
 
 TimeUnit time_unit_for(gint64 span_ns) {

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "decimal.h"
 #include "error.h"
 #include "number_list.h"
 #include "pipeline_layout.h"
@@ -436,13 +435,13 @@ PlanValue plan_field_value(const PlanField *field, const Plan *plan) {
 }
 
 char *plan_field_text(const PlanField *field, const Plan *plan) {
-  char number[DECIMAL_BYTES];
+  char number[G_ASCII_DTOSTR_BUF_SIZE];
   const PlanValue value = plan_field_value(field, plan);
   switch (value.type) {
   case PLAN_VALUE_WHOLE:
     return g_strdup_printf("%" INT64, value.whole);
   case PLAN_VALUE_REAL:
-    decimal_text(number, value.real);
+    g_ascii_dtostr(number, sizeof number, value.real);
     return g_strconcat(number, field->kind == PLAN_BYTES ? "B" : NULL, NULL);
   default:
     return g_strdup(value.text);

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "csv_table.h"
-#include "decimal.h"
 #include "error.h"
 #include "json_values.h"
 #include "progress_line.h"
@@ -122,13 +121,13 @@ enum { REASON_COUNT = 2, REASON_EXAMPLE = 3 };
 /* --- JSON --- */
 
 static void append_value(GString *out, sqlite3_stmt *row, int column) {
-  char number[DECIMAL_BYTES];
+  char number[G_ASCII_DTOSTR_BUF_SIZE];
   switch (sqlite3_column_type(row, column)) {
   case SQLITE_INTEGER:
     g_string_append_printf(out, "%" G_GINT64_FORMAT, (gint64)sqlite3_column_int64(row, column));
     break;
   case SQLITE_FLOAT: /* 17 digits: read back as the same double */
-    g_string_append(out, decimal_text(number, sqlite3_column_double(row, column)));
+    g_string_append(out, g_ascii_dtostr(number, sizeof number, sqlite3_column_double(row, column)));
     break;
   case SQLITE_TEXT:
     json_append_string(out, (const char *)sqlite3_column_text(row, column));
@@ -256,7 +255,7 @@ static void end_line(CsvRows *rows) {
 
 static gboolean append_line(sqlite3_stmt *row, gpointer data, GError **error) {
   CsvRows *rows = data;
-  char number[DECIMAL_BYTES];
+  char number[G_ASCII_DTOSTR_BUF_SIZE];
   const int n = sqlite3_column_count(row);
   for (int i = 0; i < n && !rows->has_header; i++)
     csv_append_cell(rows->line, sqlite3_column_name(row, i));
@@ -265,7 +264,7 @@ static gboolean append_line(sqlite3_stmt *row, gpointer data, GError **error) {
   rows->has_header = TRUE;
   for (int i = 0; i < n; i++)
     if (sqlite3_column_type(row, i) == SQLITE_FLOAT)
-      csv_append_cell(rows->line, decimal_text(number, sqlite3_column_double(row, i)));
+      csv_append_cell(rows->line, g_ascii_dtostr(number, sizeof number, sqlite3_column_double(row, i)));
     else if (sqlite3_column_type(row, i) == SQLITE_NULL)
       g_string_append_c(rows->line, ',');
     else

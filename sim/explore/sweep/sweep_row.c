@@ -5,7 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "decimal.h"
 #include "link_use.h"
 #include "plan_fields.h"
 
@@ -257,7 +256,7 @@ static void append_member(GString *text, const char *key, const char *value) {
 
 /* As `links` of simulate --json. */
 static char *links_text(const StepReport *report) {
-  char number[DECIMAL_BYTES];
+  char number[G_ASCII_DTOSTR_BUF_SIZE];
   GString *text = g_string_sized_new(256);
   g_string_append_c(text, '[');
   for (int way = 0; way < TIMING_MAX_WAYS && report->cluster != NULL; way++) {
@@ -267,9 +266,9 @@ static char *links_text(const StepReport *report) {
     g_autofree char *name = link_use_name(report->cluster, way);
     g_string_append(text, text->len > 1 ? ",{\"name\":" : "{\"name\":");
     json_append_string(text, name);
-    append_member(text, ",\"used\":", decimal_text(number, use->mean));
-    append_member(text, ",\"most_used\":", decimal_text(number, use->most));
-    append_member(text, ",\"busiest_rank\":", decimal_text(number, use->busiest));
+    append_member(text, ",\"used\":", g_ascii_dtostr(number, sizeof number, use->mean));
+    append_member(text, ",\"most_used\":", g_ascii_dtostr(number, sizeof number, use->most));
+    append_member(text, ",\"busiest_rank\":", g_ascii_dtostr(number, sizeof number, use->busiest));
     g_string_append_c(text, '}');
   }
   g_string_append_c(text, ']');

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "data_path.h"
-#include "decimal.h"
 #include "error.h"
 #include "splitmix.h"
 
@@ -171,12 +170,12 @@ static void add_whole(GArray *facts, const char *name, gint64 value) {
 GArray *sweep_facts(const SweepSetup *setup, GError **error) {
   g_autoptr(GArray) facts = run_facts_new();
   g_autofree char *text = space_text(setup->space), *margin = memory_margin_text(&setup->margin);
-  char price[DECIMAL_BYTES];
+  char price[G_ASCII_DTOSTR_BUF_SIZE];
   add_program(facts);
   run_facts_add(facts, fact_space, text);
   add_whole(facts, fact_sample, setup->n_sample);
   add_whole(facts, fact_seed, setup->n_sample > 0 ? setup->seed : 0);
-  run_facts_add(facts, fact_price, setup->price < 0 ? "" : decimal_text(price, setup->price));
+  run_facts_add(facts, fact_price, setup->price < 0 ? "" : g_ascii_dtostr(price, sizeof price, setup->price));
   run_facts_add(facts, fact_prune, setup->prune ? "on" : "off");
   run_facts_add(facts, fact_margin, margin);
   for (int axis = 0; axis < space_n_axes(setup->space); axis++)

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "decimal.h"
 #include "error.h"
 
 /* "5 %" or "0.05"; FALSE for anything else. */
@@ -31,8 +30,8 @@ gboolean memory_margin_parse(const char *text, MemoryMargin *margin, GError **er
 }
 
 char *memory_margin_text(const MemoryMargin *margin) {
-  char number[DECIMAL_BYTES];
-  decimal_text(number, margin->bytes > 0 ? margin->bytes : margin->share);
+  char number[G_ASCII_DTOSTR_BUF_SIZE];
+  g_ascii_dtostr(number, sizeof number, margin->bytes > 0 ? margin->bytes : margin->share);
   return g_strconcat(number, margin->bytes > 0 ? " B" : NULL, NULL);
 }
 
