@@ -9,10 +9,11 @@ tasks=$(dirname "$0")/speed.txt
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-# User and system time of the command, in seconds; the least of three runs if below ten. Output: $work/out.
+# User and system time of the command, in seconds; the least of three runs if below ten. Output: $work/out. A sweep of
+# plans that do not fit, which run all the same, exits with 1.
 cpu_seconds() { # command
   for run in 1 2 3; do
-    (cd "$build" && $1 >"$work/out" && times) | awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/)
+    (cd "$build" && { $1 >"$work/out" || [ $? -eq 1 ]; } && times) | awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/)
         sum += 60 * t[1] + t[2] } print sum }' >>"$work/runs" || exit 1
     [ "$(awk 'END { print ($1 < 10) }' "$work/runs")" = 1 ] || break
   done
@@ -39,7 +40,7 @@ grep -v '^#' "$tasks" | awk -F'|' -v work="$work" '
       if (index(line, pattern) > 0) {
         close(work "/" number[command])
         if (kind == "ms") { sub(/ ms.*/, "", line); sub(/.* /, "", line); return line / 1e3 }
-        sub(/.*, known +/, "", line); sub(/\/s.*/, "", line); return 1 / line
+        sub(/.*, in numbers +/, "", line); sub(/\/s.*/, "", line); return 1 / line
       }
     print "no line with " pattern " from " command | "cat >&2"
     exit 1
@@ -69,14 +70,14 @@ grep -v '^#' "$tasks" | awk -F'|' -v work="$work" '
 # Sweeps, whole: rows that ran, events in each, processor time
 grep -v '^#' "$(dirname "$0")/kinds.txt" | while IFS='|' read -r name options; do
   rm -f "$work/runs"
-  seconds=$(cpu_seconds "sim/stepsim sweep $options --prune off --jobs 1 --csv $work/rows.csv" </dev/null) || exit 1
+  seconds=$(cpu_seconds "sim/stepsim sweep $options --prune off --jobs 1 --csv -" </dev/null) || exit 1
   python3 -c 'import csv, sys
 name, seconds, events = sys.argv[1], float(sys.argv[2]), []
 for row in csv.DictReader(open(sys.argv[3])):
   events += [int(row["engine_events"])] if row["engine_events"] else []
 n = len(events)
 print(f"| {name} | {n:,} | {sum(events) / n:,.0f} | {n / seconds:,.0f} | {sum(events) / seconds / 1e6:.1f} |")
-  ' "$name" "$seconds" "$work/rows.csv" || exit 1
+  ' "$name" "$seconds" "$work/out" || exit 1
 done >"$work/kinds" || exit 1
 processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
 cat <<END
@@ -96,7 +97,7 @@ $(cat "$work/table")
 ## Rows of sweeps
 
 Each line is one sweep, whole, of plans that differ in the length of their sequences and a few other options, with
-`--prune off --jobs 1` ([kinds.txt](kinds.txt)). Of events, those left out at the steady state count too.
+\`--prune off --jobs 1\` ([kinds.txt](kinds.txt)). Of events, those left out at the steady state count too.
 
 | kind of plan | rows | events in a row | rows a second | million events a second |
 | --- | ---: | ---: | ---: | ---: |

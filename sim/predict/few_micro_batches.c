@@ -35,15 +35,16 @@ static gint64 first_try(gint64 group, const Workload *workload) {
 /* The first try, and more for stages that differ by more than they wait. Gradients reduced beside every group hold up
  * the first stage a little; it then takes most of a round of the pipeline until the others have no slack left. Under
  * ZeRO-3 ranks are held up by their own gathers, some more than others, and the slack that the faster ones gain in
- * every group lasts for four rounds or more; this is tried only where it is cheap. A step of few passes is run at once.
- * All found on sweeps of GPT-3 175B, Llama 2 13B and Llama 3 70B (2026-11); none changes a result. */
+ * every group lasts for four rounds or more; this is tried only where it is cheap. A step of few passes of whole stages
+ * is run at once. All found on sweeps of GPT-3 175B, Llama 2 13B and Llama 3 70B (2026-11); none changes a result. */
 int few_micro_batches_to_try(gint64 group, const Workload *workload, FewMicroBatches tries[MOST_TRIES_WITH_FEW]) {
   enum { GROUPS = 6, ROUNDS = 3, ROUNDS_OF_GATHERS = 4, MORE = 3, FEW_PASSES = 32 };
   const Method *method = workload->method;
   const gint64 pp = method->pp, first = first_try(group, workload);
   const double little = 0.25, most = 0.6;
   int n = 0;
-  if (method->n_micro_batches * workload->n_stages <= FEW_PASSES)
+  if (method->n_micro_batches * workload->n_stages <= FEW_PASSES && !zero_shards_gradients(method->zero) &&
+      method->cp == 1 && method->ep == 1)
     return 0;
   tries[n++] = (FewMicroBatches){first, little};
   if (group == 1 && method->zero == 2 && pp > 1)

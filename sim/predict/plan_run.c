@@ -281,14 +281,23 @@ static Prediction *run_without(Predictor *predictor, Workload *workload, const C
                                RunDetail detail) {
   Method *method = workload->method;
   const gint64 n_left_out = left_out.n_groups * left_out.group;
+  const double share = (double)(method->n_micro_batches - n_left_out) / (double)method->n_micro_batches;
   method_set_micro_batches(method, method->n_micro_batches - n_left_out);
   Making making = {predictor, workload, cluster, left_out};
-  g_autoptr(Prediction) prediction = lower_kept(&making, NULL) ? run(&making, NULL) : NULL;
+  g_autoptr(Prediction) prediction = NULL;
+  const gboolean is_lowered = lower_kept(&making, NULL);
+  Structure *structure = making.structure;
+  if (is_lowered && (structure == NULL || structure_is_worth_trying(structure, share))) {
+    prediction = run(&making, NULL);
+    if (prediction != NULL && detail != RUN_STEP &&
+        (prediction->metrics = metrics_new_with(prediction->trace, prediction->omitted)) == NULL)
+      g_clear_pointer(&prediction, prediction_free);
+    if (structure != NULL)
+      structure_note_try(structure, prediction != NULL);
+  }
+  program_free(making.program);
   method_set_micro_batches(method, method->n_micro_batches + n_left_out);
-  if (prediction == NULL || detail == RUN_STEP)
-    return g_steal_pointer(&prediction);
-  prediction->metrics = metrics_new_with(prediction->trace, prediction->omitted);
-  return prediction->metrics != NULL ? g_steal_pointer(&prediction) : NULL;
+  return g_steal_pointer(&prediction);
 }
 
 /* Tries the fewest first. NULL: all of them must be run. */

@@ -11,6 +11,8 @@ struct Structure {
   Program *program;        /* the pattern of its copies */
   ProgramRepeats *repeats; /* of the pattern, whatever it holds; NULL: not looked for, or there are none */
   gboolean has_looked;
+  double returned;     /* of its runs the share that returned to a state, the latest counting most */
+  guint n_spared;      /* runs left out since the last one */
   GPtrArray *expanded; /* of Structure */
 };
 
@@ -51,6 +53,7 @@ static Structure *structure_new(const GByteArray *key, Program *program) {
   Structure *structure = g_new0(Structure, 1);
   structure->key = g_byte_array_append(g_byte_array_sized_new(key->len), key->data, key->len);
   structure->program = program;
+  structure->returned = 1;
   structure->expanded = g_ptr_array_new_with_free_func((GDestroyNotify)structure_free);
   return structure;
 }
@@ -210,6 +213,20 @@ Structure *structure_keep_expanded(Structures *structures, Structure *structure,
 Program *structure_expanded_program(const Structure *expanded, const Program *whole, const Workload *workload) {
   Program *copy = program_copy(expanded->program);
   return bound(copy, program_bind_expanded(copy, whole, workload));
+}
+
+gboolean structure_is_worth_trying(Structure *structure, double share) {
+  enum { ONE_IN = 8 };
+  if (structure->returned > share || structure->n_spared == ONE_IN - 1)
+    return TRUE;
+  structure->n_spared++;
+  return FALSE;
+}
+
+void structure_note_try(Structure *structure, gboolean returned) {
+  const double weight = 0.25;
+  structure->returned += weight * ((returned ? 1 : 0) - structure->returned);
+  structure->n_spared = 0;
 }
 
 ProgramRepeats *structure_repeats(Structure *structure, const Program *copy, int n_micro_batches) {

@@ -31,5 +31,9 @@ Structure *structure_expanded(Structures *structures, Structure *structure, cons
 Structure *structure_keep_expanded(Structures *structures, Structure *structure, Program *program);
 Program *structure_expanded_program(const Structure *expanded, const Program *whole, const Workload *workload);
 
+/* Whether a run with so many of a plan's micro-batches is worth trying: if the share of such runs that were seen to
+ * return to a state (steady.h) is larger than theirs of the micro-batches; and one in eight all the same. */
+gboolean structure_is_worth_trying(Structure *structure, double share);
+void structure_note_try(Structure *structure, gboolean returned);
 /* As program_repeats_new() of a copy. */
 ProgramRepeats *structure_repeats(Structure *structure, const Program *copy, int n_micro_batches);
