@@ -13,7 +13,7 @@
  *     program/    the Program: an order lowered in passes, its verifier, its text form
  *     search/     an order made for given times (--schedule auto)
  *     cost/       how long each distinct thing takes on the described hardware
- *     engine/     the virtual clock, events in (time, sequence) order; network/: flows that share links fairly
+ *     engine/     virtual time: along a tape, or by a clock; network/: flows that share links fairly
  *     trace/      what happened
  *     report/     metrics, tables, JSON, Chrome trace, pictures: all from the Trace
  *     predict/    the façade over all of it
