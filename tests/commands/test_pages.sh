@@ -64,7 +64,7 @@ grep -v '^#' "$docs/speed.txt" | awk -F'|' '{ print "| " $1 " | " $2 " |" }' >"$
 sed -n 's/^\(| [^|]* | [^|]* |\) .* | `.*` |$/\1/p' "$docs/speed.md" | cmp - "$work/tasks"
 result $? "docs/speed.md has the tasks of speed.txt (make speed writes it)" "$(cat "$work/tasks")"
 ! grep -v '^#' "$docs/speed.txt" | awk -F'|' 'NF != 6 || $3 !~ /^([<>]?[0-9.]+|[0-9.]+-[0-9.]+)$/ ||
-  $4 !~ /^[MPO]($|[ ,])/ || $6 !~ /(^cpu| ms| known)$/' | grep .
+  $4 !~ /^[MPO]($|[ ,])/ || $6 !~ /(^cpu| ms| numbers)$/' | grep .
 result $? "every task of speed.txt has six cells, a time, who says so and how to read the one here" "$(cat "$docs/speed.txt")"
 
 # Every file of a framework has its row, and every row its file.
