@@ -379,24 +379,32 @@ static gboolean has_ended(const Run *run, const TapeStep *step, gint64 now_ns) {
          run->trace->start_ns[step->op] < now_ns;
 }
 
+static guint8 count_awaited(const Clock *clock, const TapeStep *step) {
+  const gint32 *awaited = &clock->run->tape->awaited[step->first_awaited];
+  guint8 n_awaited = 0;
+  for (int i = 0; i < step->n_awaited; i++)
+    n_awaited += clock->n_awaited[awaited[i]] != OVER;
+  return n_awaited;
+}
+
 void clock_run_from(Clock *clock, gint64 now_ns, gint32 n_made) {
   const Run *run = clock->run;
   const Tape *tape = run->tape;
-  const gint32 end = n_made < tape->n_ops ? tape->open[n_made] : n_made;
-  gint32 first = end; /* that has not ended */
+  gint32 first = n_made; /* that has not ended */
   for (gint32 s = 0; s < n_made; s++) {
-    const TapeStep *step = &tape->steps[s];
-    if (has_ended(run, step, now_ns)) {
-      let_go(clock, step->rank, step->op);
+    const gint32 op = tape->steps[s].op;
+    if (has_ended(run, &tape->steps[s], now_ns)) {
+      clock->n_awaited[op] = OVER;
+      clock->n_over++;
     } else {
-      run->trace->start_ns[step->op] = run->trace->end_ns[step->op] = -1;
+      run->trace->start_ns[op] = run->trace->end_ns[op] = -1;
       first = MIN(first, s);
     }
-    clock->n_ready = 0; /* found below */
   }
-  for (gint32 s = end; s-- > first;) {
+  for (gint32 s = tape->n_ops; s-- > first;) {
     const TapeStep *step = &tape->steps[s];
-    if (clock->n_awaited[step->op] == 0)
+    guint8 *n_awaited = &clock->n_awaited[step->op];
+    if (*n_awaited != OVER && (*n_awaited = count_awaited(clock, step)) == 0)
       clock->ready[clock->n_ready++] = (RankOp){step->rank, step->op};
   }
   clock->horizon_ns = G_MAXINT64;

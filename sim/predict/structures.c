@@ -20,7 +20,8 @@ struct Structures {
   GPtrArray *kept;    /* of Structure, the most recently used last; owned */
   GByteArray *looked; /* key of the last search; owned */
   GByteArray *looked_expanded;
-  gboolean is_kept_kind; /* that workload's Program may be kept */
+  GHashTable *seen; /* set of hashes of the keys looked for; owned */
+  gboolean is_kept; /* that workload's Program would be kept */
   gsize n_ops;
 };
 
@@ -37,6 +38,7 @@ Structures *structures_new(void) {
   structures->kept = g_ptr_array_new_with_free_func((GDestroyNotify)structure_free);
   structures->looked = g_byte_array_new();
   structures->looked_expanded = g_byte_array_new();
+  structures->seen = g_hash_table_new(NULL, NULL);
   return structures;
 }
 
@@ -46,6 +48,7 @@ void structures_free(Structures *structures) {
   g_ptr_array_unref(structures->kept);
   g_byte_array_unref(structures->looked);
   g_byte_array_unref(structures->looked_expanded);
+  g_hash_table_unref(structures->seen);
   g_free(structures);
 }
 
@@ -136,9 +139,17 @@ static gboolean is_kept_kind(const Method *method) {
   return !method_is_auto(method) && method_schedule(method) != NULL && !offload_is_any(&method->offload);
 }
 
+static gboolean is_seen(Structures *structures) {
+  enum { MOST_SEEN = 100000 };
+  g_autoptr(GBytes) key = g_bytes_new_static(structures->looked->data, structures->looked->len);
+  if (g_hash_table_size(structures->seen) == MOST_SEEN)
+    g_hash_table_remove_all(structures->seen);
+  return !g_hash_table_add(structures->seen, GUINT_TO_POINTER(g_bytes_hash(key)));
+}
+
 Structure *structures_find(Structures *structures, const Workload *workload) {
-  structures->is_kept_kind = is_kept_kind(workload->method);
-  if (!structures->is_kept_kind)
+  structures->is_kept = is_kept_kind(workload->method);
+  if (!structures->is_kept)
     return NULL;
   set_key(structures->looked, workload);
   GPtrArray *kept = structures->kept;
@@ -148,6 +159,7 @@ Structure *structures_find(Structures *structures, const Workload *workload) {
       memmove(&kept->pdata[i], &kept->pdata[i + 1], sizeof *kept->pdata * (kept->len - 1 - i));
       return kept->pdata[kept->len - 1] = found;
     }
+  structures->is_kept = is_seen(structures);
   return NULL;
 }
 
@@ -174,7 +186,7 @@ static void make_room(Structures *structures) {
 }
 
 Structure *structures_keep(Structures *structures, Program *program) {
-  if (!structures->is_kept_kind)
+  if (!structures->is_kept)
     return NULL;
   Structure *structure = structure_new(structures->looked, program);
   g_ptr_array_add(structures->kept, structure);

@@ -1,5 +1,6 @@
 /* Programs kept by their structure: plans that differ in sizes alone (sequences, micro-batches, and their numbers
  * beyond those that are run) have the same ops, tape and repeats, and only other numbers in their tables (binding.h).
+ * What occurs once is not worth keeping: a Program is kept the second time that it is made.
  *
  * The key is everything that lowering can see of a workload - the model, every field of the method, the stages - but
  * the few fields that tell sizes. So a new field of a plan is part of the key until it is said to be a size. */
@@ -19,7 +20,7 @@ typedef struct Structure Structure;
 /* The one that this workload is lowered to. NULL: none is kept. */
 Structure *structures_find(Structures *structures, const Workload *workload);
 /* Keeps what the workload of the last structures_find(), which returned NULL, was lowered to; the program is taken
- * over. NULL: it is not of a kind that is kept, and still the caller's. */
+ * over. NULL: it is not kept, and still the caller's. */
 Structure *structures_keep(Structures *structures, Program *program);
 /* The workload's Program, a copy with its numbers. NULL: it has to be lowered. Owned by the caller. */
 Program *structure_program(const Structure *structure, const Workload *workload);
