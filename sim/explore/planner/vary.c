@@ -59,6 +59,7 @@ Plan *vary_size(const Plan *plan, gint64 gpus, gint64 global_batch) {
 typedef struct {
   GArray *variants;
   const VaryHow *how;
+  GPtrArray *predictors; /* one per thread */
 } Jobs;
 
 static void predict_variant(gint64 i, int thread, gpointer data) {
@@ -70,7 +71,8 @@ static void predict_variant(gint64 i, int thread, gpointer data) {
     return;
   g_autoptr(Prediction) prediction =
       how->look != NULL ? predict(variant->model, variant->cluster, variant->plan, &variant->problem)
-                        : predict_numbers(NULL, variant->model, variant->cluster, variant->plan, &variant->problem);
+                        : predict_numbers(jobs->predictors->pdata[thread], variant->model, variant->cluster,
+                                          variant->plan, &variant->problem);
   if (prediction == NULL)
     return;
   variant->outcome = plan_outcome_of(prediction, variant->model, variant->cluster, variant->plan,
@@ -80,8 +82,12 @@ static void predict_variant(gint64 i, int thread, gpointer data) {
 }
 
 gboolean variants_predict(GArray *variants, const VaryHow *how, GError **error) {
-  Jobs jobs = {variants, how};
-  parallel_for(variants->len, how->n_threads > 0 ? how->n_threads : parallel_threads(), predict_variant, &jobs, NULL);
+  const int n_threads = how->n_threads > 0 ? how->n_threads : parallel_threads();
+  g_autoptr(GPtrArray) predictors = g_ptr_array_new_with_free_func((GDestroyNotify)predictor_free);
+  for (int thread = 0; thread < n_threads; thread++)
+    g_ptr_array_add(predictors, predictor_new());
+  Jobs jobs = {variants, how, predictors};
+  parallel_for(variants->len, n_threads, predict_variant, &jobs, NULL);
   for (guint i = 0; i < variants->len; i++) {
     const Variant *variant = variants_get(variants, i);
     if (variant->problem == NULL || g_error_matches(variant->problem, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE))
