@@ -39,12 +39,14 @@ static gboolean holds_the_same(const MemoryProfile *a, const MemoryProfile *b, i
          memcmp(a->rank_peak, b->rank_peak, sizeof *a->rank_peak * (gsize)n_ranks) == 0;
 }
 
-/* Predicted just before, with sequences of another length and other micro-batches. NULL: that cannot be. */
+/* Predicted just before, with sequences of another length and other micro-batches; twice, as ops are kept the second
+ * time that they are made. NULL: that cannot be. */
 static Prediction *predict_alike(const Case *drawn) {
   g_autoptr(Plan) plan = plan_copy(drawn->plan);
   plan->seq_len = plan->seq_len > 1 ? plan->seq_len / 2 : 512;
   plan->micro_batch *= 2;
   plan->global_batch *= 2;
+  prediction_free(predict_numbers(predictor, &drawn->model, drawn->cluster, plan, NULL));
   return predict_numbers(predictor, &drawn->model, drawn->cluster, plan, NULL);
 }
 
