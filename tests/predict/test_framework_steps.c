@@ -267,6 +267,21 @@ TEST(whole_gradients_are_summed_beside_backward_or_before_it) {
   ck_assert_double_lt(steps_s[1], 0.9 * steps_s[0]);
 }
 
+/* Llama 3 405B on 16,384 H100 (arXiv 2407.21783, table 4): 8k tokens, and 128k over cp 16. Each has as many
+ * micro-batches as pipeline ranks, so that only one chunk's gradients are whole at a time. */
+TEST(llama3_fits_the_gpus_it_was_trained_on) {
+  static const char *const runs[] = {"--dp 128 --seq-len 8192 --global-batch 2048",
+                                     "--dp 8 --cp 16 --cp-comm all-gather --seq-len 131072 --global-batch 128"};
+  for (gsize r = 0; r < G_N_ELEMENTS(runs); r++)
+    for (int zero = 1; zero <= 2; zero++) {
+      g_autoptr(Plan) plan =
+          plan_said("--framework llama3 --tp 8 --pp 16 --chunks 8 --sequence-parallel on --zero %d %s", zero, runs[r]);
+      g_autoptr(Prediction) prediction =
+          predict_plan(shipped_model("llama-3.1-405b"), shipped_cluster("llama3-h100"), plan);
+      ck_assert_int_eq(prediction->fits, zero == 2);
+    }
+}
+
 TEST(whole_gradients_do_not_leave_with_the_optimizer) {
   g_autoptr(Plan) plan = under((FrameworkTime){.pipeline_gradients = PIPELINE_GRADIENTS_WHOLE},
                                plan_said("--gpus 32 --pp 2 --zero 3 --offload-optimizer host"));
