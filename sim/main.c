@@ -32,6 +32,7 @@ static const Command commands[] = {
     {"explain", "why a step takes so long, what would shorten it, what grows with the GPUs", command_explain},
     {"plot", "figures: bubble, MFU, memory, Pareto fronts, maps, timelines", command_plot},
     {"compare", "a predicted and a measured trace of the same Program, op by op", command_compare},
+    {"trace", "a profiler's recording: where the time went, which kernels, who comes late", command_trace},
     {"sweep", "a space of configurations: the best, the Pareto front, why the rest failed", command_sweep},
     {"validate", "predictions of measured runs: signed errors by source, next to a baseline", command_validate},
     {"topology", "how a cluster is wired: trees, paths, mistakes, a picture; imports a machine", command_topology},

@@ -9,9 +9,9 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <yajl/yajl_parse.h>
+#include <zlib.h>
 
 #include "data_path.h"
 #include "error.h"
@@ -192,13 +192,16 @@ static int see_text(void *data, const unsigned char *text, size_t length) {
 static int see_number(void *data, const char *text, size_t length) {
   g_autofree char *number = g_strndup(text, length);
   const char *digits = number + (*number == '-');
-  if (strspn(digits, "0123456789") > MOST_DIGITS) {
+  const gboolean is_integer = strpbrk(digits, ".eE") == NULL;
+  gint64 integer = 0;
+  if (is_integer ? !g_ascii_string_to_signed(number, 10, G_MININT64, G_MAXINT64, &integer, NULL)
+                 : strspn(digits, "0123456789") > MOST_DIGITS) {
     count_lines(data);
     return refuse(data, "found %.40s, expected a number of at most 18 digits", number);
   }
   JsonNode *node = json_node_alloc();
-  return add_value(data, strpbrk(digits, ".eE") != NULL ? json_node_init_double(node, g_ascii_strtod(number, NULL))
-                                                        : json_node_init_int(node, g_ascii_strtoll(number, NULL, 10)));
+  return add_value(data, is_integer ? json_node_init_int(node, integer)
+                                    : json_node_init_double(node, g_ascii_strtod(number, NULL)));
 }
 
 static int see_flag(void *data, int flag) {
@@ -300,25 +303,30 @@ static gsize whole_characters(const char *bytes, gsize n) {
   return n;
 }
 
+/* Plain, or as gzip compressed it. */
 static gboolean read_stream(Reader *reader, GError **error) {
   static const guint64 most = (guint64)JSON_FILE_MOST_MIB << 20;
   const char *file = reader->json->file;
-  FILE *stream = fopen(file, "re");
+  gzFile stream = gzopen(file, "re");
   char block[1 << 15];
   gsize n_kept = 0; /* of a character that the last block cut off */
   gboolean ok = stream != NULL || fail_input(error, "cannot read %.200s: %s", file, g_strerror(errno));
-  for (gsize n; ok && (n = fread(block + n_kept, 1, sizeof block - n_kept, stream)) > 0;) {
-    const gsize n_held = n_kept + n, n_whole = feof(stream) ? n_held : whole_characters(block, n_held);
+  for (int n; ok && (n = gzread(stream, block + n_kept, (guint)(sizeof block - n_kept))) != 0;) {
+    if (n < 0) {
+      int status;
+      const char *reason = gzerror(stream, &status);
+      ok = fail_input(error, "cannot read %.200s: %s", file, status == Z_ERRNO ? g_strerror(errno) : reason);
+      break;
+    }
+    const gsize n_held = n_kept + (gsize)n, n_whole = gzeof(stream) ? n_held : whole_characters(block, n_held);
     ok = (reader->n_before + n_held <= most || fail_input(error, "%s: larger than %d MiB", file, JSON_FILE_MOST_MIB)) &&
          read_block(reader, block, n_whole, error);
     n_kept = n_held - n_whole;
     memmove(block, block + n_whole, n_kept);
   }
   ok = ok && (n_kept == 0 || read_block(reader, block, n_kept, error));
-  if (ok && ferror(stream))
-    ok = fail_input(error, "cannot read %s: %s", file, g_strerror(errno));
-  if (stream != NULL)
-    fclose(stream);
+  if (stream != NULL && gzclose(stream) == Z_BUF_ERROR && ok)
+    ok = fail_input(error, "%s:%u: found the end of the compressed file, expected the rest", file, reader->line);
   return ok && read_end(reader, error);
 }
 

@@ -17,8 +17,9 @@ typedef struct {
 JsonFile *json_file_read(const char *path, GError **error);
 /* The same for a file with one long list, the root's member `list`, all of whose elements are objects. They are not
  * kept but shown to `visit`, each with the line on which it starts; of a key that an element has twice the later value
- * counts. Elements before a mistake may have been visited. Up to JSON_FILE_MOST_MIB MiB. */
-enum { JSON_FILE_MOST_MIB = 512 };
+ * counts. Elements before a mistake may have been visited. The file may be compressed with gzip. Up to
+ * JSON_FILE_MOST_MIB MiB of JSON. */
+enum { JSON_FILE_MOST_MIB = 8192 };
 typedef void (*JsonFileVisit)(const JsonFile *element, gpointer data);
 JsonFile *json_file_stream(const char *path, const char *list, JsonFileVisit visit, gpointer data, GError **error);
 void json_file_free(JsonFile *json);

@@ -1,0 +1,72 @@
+/* From what a profiler recorded to where the time went. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "error.h"
+#include "output.h"
+#include "parser.h"
+#include "profile_report.h"
+#include "text_report.h"
+
+typedef struct {
+  char *trace;
+  gint kernels;
+  gboolean json;
+  gboolean no_report; /* standard output is used for something else */
+} TraceOptions;
+
+static gboolean parse_options(TraceOptions *o, int *argc, char ***argv, GError **error) {
+  *o = (TraceOptions){.kernels = 15};
+  g_autoptr(Parser) parser = parser_new(
+      "FILE…",
+      "Shows where the time of a recorded training step went: computing, communicating, waiting for the host, idle.",
+      "Examples:\n  stepsim trace rank0.pt.trace.json.gz\n  stepsim trace rank*.json.gz --kernels 30\n\n"
+      "FILE is what PyTorch's profiler exports (export_chrome_trace, tensorboard_trace_handler), one per rank, plain "
+      "or\n"
+      "compressed with gzip. With several ranks it says who comes late to collectives, and by how much.\n\n"
+      "Exit status: 0 done, 2 bad usage or input.");
+  const GOptionEntry entries[] = {
+      {"kernels", 0, 0, G_OPTION_ARG_INT, &o->kernels, "kernels to list, those that take the most time (default 15)",
+       "N"},
+      {"trace", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->trace,
+       "write all ranks on one clock as a Chrome trace (- is standard output, without a report)", "FILE.json"},
+      {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
+      G_OPTION_ENTRY_NULL};
+  parser_add(parser, entries);
+  if (!parser_run(parser, argc, argv, TRUE, error))
+    return FALSE;
+  const Printed printed[] = {{"--json", .given = o->json}, {"--trace", .file = o->trace}, {NULL}};
+  return (o->kernels >= 0 || fail_input(error, "--kernels: found %d, expected 0 or more", o->kernels)) &&
+         output_check_printed(printed, &o->no_report, error);
+}
+
+static gboolean print_outputs(const TraceOptions *o, const Profile *profile, GError **error) {
+  g_autofree char *chrome = o->trace != NULL ? profile_chrome(profile) : NULL;
+  if (chrome != NULL && !output_text(o->trace, chrome, error))
+    return FALSE;
+  g_autoptr(ProfileSums) sums = profile_sums_new(profile);
+  g_autofree char *json = o->json ? profile_json(sums, o->kernels) : NULL;
+  g_autoptr(GString) out = g_string_new(json);
+  if (json == NULL && !o->no_report)
+    profile_text(out, sums, o->kernels, text_report_wants_colour(STDOUT_FILENO));
+  fputs(out->str, stdout);
+  return TRUE;
+}
+
+static gboolean run(const TraceOptions *o, int argc, char **argv, GError **error) {
+  if (argc < 2)
+    return fail_input(error, "found no file, expected what a profiler wrote: stepsim trace FILE…");
+  g_autoptr(Profile) profile = profile_new();
+  for (int i = 1; i < argc; i++)
+    if (!profile_read(profile, argv[i], error))
+      return FALSE;
+  return profile_complete(profile, error) && print_outputs(o, profile, error);
+}
+
+int command_trace(int argc, char **argv, GError **error) {
+  TraceOptions options;
+  const gboolean ok = parse_options(&options, &argc, &argv, error) && run(&options, argc, argv, error);
+  g_free(options.trace);
+  return ok ? 0 : 2;
+}

@@ -1,0 +1,155 @@
+#include "profile.h"
+
+#include <string.h>
+
+#include "error.h"
+#include "kineto_read.h"
+#include "meetings.h"
+#include "steps.h"
+
+static guint hash_operator(gconstpointer key) {
+  const ProfileOperator *op = key;
+  return g_direct_hash(op->name) ^ 31 * g_direct_hash(op->dims) ^ 127 * g_direct_hash(op->types);
+}
+
+static gboolean same_operator(gconstpointer a, gconstpointer b) {
+  return memcmp(a, b, sizeof(ProfileOperator)) == 0;
+}
+
+static guint hash_collective(gconstpointer key) {
+  const ProfileCollective *collective = key;
+  return g_direct_hash(collective->op) ^ 31 * g_direct_hash(collective->ranks) ^ g_double_hash(&collective->bytes);
+}
+
+static gboolean same_collective(gconstpointer a, gconstpointer b) {
+  return memcmp(a, b, sizeof(ProfileCollective)) == 0;
+}
+
+static void rank_free(gpointer data) {
+  ProfileRank *rank = data;
+  g_array_unref(rank->activities);
+  g_array_unref(rank->streams);
+  g_array_unref(rank->marks);
+  g_array_unref(rank->steps);
+  g_free(rank);
+}
+
+Profile *profile_new(void) {
+  Profile *profile = g_new(Profile, 1);
+  *profile = (Profile){.ranks = g_ptr_array_new_with_free_func(rank_free),
+                       .operators = g_array_new(FALSE, FALSE, sizeof(ProfileOperator)),
+                       .collectives = g_array_new(FALSE, FALSE, sizeof(ProfileCollective)),
+                       .op_numbers = g_hash_table_new_full(hash_operator, same_operator, g_free, NULL),
+                       .collective_numbers = g_hash_table_new_full(hash_collective, same_collective, g_free, NULL),
+                       .texts = g_string_chunk_new(1 << 16)};
+  return profile;
+}
+
+void profile_free(Profile *profile) {
+  if (profile == NULL)
+    return;
+  g_ptr_array_unref(profile->ranks);
+  g_array_unref(profile->operators);
+  g_array_unref(profile->collectives);
+  g_hash_table_unref(profile->op_numbers);
+  g_hash_table_unref(profile->collective_numbers);
+  g_string_chunk_free(profile->texts);
+  g_free(profile);
+}
+
+ProfileRank *profile_add_rank(Profile *profile, const char *file, gint64 number) {
+  ProfileRank *rank = g_new(ProfileRank, 1);
+  *rank = (ProfileRank){.file = profile_intern(profile, file),
+                        .rank = number,
+                        .activities = g_array_new(FALSE, FALSE, sizeof(ProfileActivity)),
+                        .streams = g_array_new(FALSE, FALSE, sizeof(gint64)),
+                        .marks = g_array_new(FALSE, FALSE, sizeof(ProfileStep)),
+                        .steps = g_array_new(FALSE, FALSE, sizeof(ProfileStep))};
+  g_ptr_array_add(profile->ranks, rank);
+  return rank;
+}
+
+const char *profile_intern(Profile *profile, const char *text) {
+  return text != NULL ? g_string_chunk_insert_const(profile->texts, text) : NULL;
+}
+
+/* Adds what is not there yet. */
+static gint32 number_of(GHashTable *numbers, GArray *all, gconstpointer key, gsize size) {
+  gpointer found;
+  if (g_hash_table_lookup_extended(numbers, key, NULL, &found))
+    return GPOINTER_TO_INT(found);
+  g_array_append_vals(all, key, 1);
+  g_hash_table_insert(numbers, g_memdup2(key, size), GINT_TO_POINTER((gint)all->len - 1));
+  return (gint32)all->len - 1;
+}
+
+gint32 profile_operator(Profile *profile, const char *name, const char *dims, const char *types) {
+  ProfileOperator key;
+  memset(&key, 0, sizeof key);
+  key.name = profile_intern(profile, name);
+  key.dims = profile_intern(profile, dims);
+  key.types = profile_intern(profile, types);
+  return number_of(profile->op_numbers, profile->operators, &key, sizeof key);
+}
+
+gint32 profile_collective(Profile *profile, const char *op, const char *ranks, gint64 group_size, double bytes) {
+  ProfileCollective key;
+  memset(&key, 0, sizeof key);
+  key.op = op;
+  key.ranks = profile_intern(profile, ranks);
+  key.group_size = group_size;
+  key.bytes = bytes;
+  return number_of(profile->collective_numbers, profile->collectives, &key, sizeof key);
+}
+
+gint32 profile_stream(ProfileRank *rank, gint64 number) {
+  for (guint i = 0; i < rank->streams->len; i++)
+    if (g_array_index(rank->streams, gint64, i) == number)
+      return (gint32)i;
+  g_array_append_val(rank->streams, number);
+  return (gint32)rank->streams->len - 1;
+}
+
+/* --- files --- */
+
+gboolean profile_read(Profile *profile, const char *file, GError **error) {
+  profile->source = "PyTorch profiler";
+  return kineto_read(profile, file, error);
+}
+
+static gint compare_starts(gconstpointer a, gconstpointer b) {
+  const ProfileActivity *x = a, *y = b;
+  if (x->start_ns != y->start_ns)
+    return x->start_ns < y->start_ns ? -1 : 1;
+  return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
+}
+
+static gint compare_ranks(gconstpointer a, gconstpointer b) {
+  const ProfileRank *x = *(ProfileRank *const *)a, *y = *(ProfileRank *const *)b;
+  return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+static gboolean check_ranks(const Profile *profile, GError **error) {
+  for (guint i = 0; i < profile->ranks->len; i++) {
+    const ProfileRank *rank = profile_rank(profile, i), *before = i > 0 ? profile_rank(profile, i - 1) : NULL;
+    if (rank->activities->len == 0)
+      return fail_input(error, "%s: found nothing that a GPU did, expected kernels (record with CUDA activities)",
+                        rank->file);
+    if (before != NULL && before->rank == rank->rank)
+      return fail_input(error, "%s: found rank %" G_GINT64_FORMAT " as in %s, expected each rank once", rank->file,
+                        rank->rank, before->file);
+  }
+  return TRUE;
+}
+
+gboolean profile_complete(Profile *profile, GError **error) {
+  g_ptr_array_sort(profile->ranks, compare_ranks);
+  if (!check_ranks(profile, error))
+    return FALSE;
+  for (guint i = 0; i < profile->ranks->len; i++) {
+    g_array_sort(profile_rank(profile, i)->activities, compare_starts);
+    steps_find(profile_rank(profile, i));
+  }
+  meetings_align(profile);
+  return TRUE;
+}
