@@ -1,10 +1,14 @@
 #include "profile.h"
 
+#include <errno.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "error.h"
 #include "kineto_read.h"
 #include "meetings.h"
+#include "nsight_read.h"
+#include "own_read.h"
 #include "steps.h"
 
 static guint hash_operator(gconstpointer key) {
@@ -112,9 +116,34 @@ gint32 profile_stream(ProfileRank *rank, gint64 number) {
 
 /* --- files --- */
 
+/* The first bytes, of what gzip compressed too; owned by the caller. NULL with INPUT. */
+static char *peek(const char *file, GError **error) {
+  enum { FEW = 4096 };
+  char *bytes = g_malloc0(FEW + 1);
+  gzFile stream = gzopen(file, "re");
+  const int n = stream != NULL ? gzread(stream, bytes, FEW) : -1;
+  if (stream != NULL)
+    gzclose(stream);
+  if (n >= 0)
+    return bytes;
+  fail_input(error, "cannot read %.200s: %s", file, stream == NULL ? g_strerror(errno) : "not whole, or damaged");
+  g_free(bytes);
+  return NULL;
+}
+
 gboolean profile_read(Profile *profile, const char *file, GError **error) {
-  profile->source = "PyTorch profiler";
-  return kineto_read(profile, file, error);
+  g_autofree char *bytes = peek(file, error);
+  if (bytes == NULL)
+    return FALSE;
+  const gboolean is_nsight = g_str_has_prefix(bytes, "SQLite format 3"),
+                 is_own = strstr(bytes, "\"producer\":\"stepsim ") != NULL;
+  const char *source = is_nsight ? "Nsight Systems" : is_own ? "stepsim's or stepreal's trace" : "PyTorch profiler";
+  if (profile->source != NULL && profile->source != source)
+    return fail_input(error, "%s: found a file of %s, expected one of %s as the others", file, source, profile->source);
+  profile->source = source;
+  return is_nsight ? nsight_read(profile, file, error)
+         : is_own  ? own_read(profile, file, error)
+                   : kineto_read(profile, file, error);
 }
 
 static gint compare_starts(gconstpointer a, gconstpointer b) {
@@ -135,7 +164,7 @@ static gboolean check_ranks(const Profile *profile, GError **error) {
     if (rank->activities->len == 0)
       return fail_input(error, "%s: found nothing that a GPU did, expected kernels (record with CUDA activities)",
                         rank->file);
-    if (before != NULL && before->rank == rank->rank)
+    if (before != NULL && before->rank == rank->rank && rank->rank >= 0)
       return fail_input(error, "%s: found rank %" G_GINT64_FORMAT " as in %s, expected each rank once", rank->file,
                         rank->rank, before->file);
   }
@@ -143,7 +172,9 @@ static gboolean check_ranks(const Profile *profile, GError **error) {
 }
 
 gboolean profile_complete(Profile *profile, GError **error) {
-  g_ptr_array_sort(profile->ranks, compare_ranks);
+  g_ptr_array_sort(profile->ranks, compare_ranks); /* is stable: those without a number stay in order */
+  if (profile->ranks->len == 0)
+    return fail_input(error, "found no GPU in the files, expected what a profiler recorded of one");
   if (!check_ranks(profile, error))
     return FALSE;
   for (guint i = 0; i < profile->ranks->len; i++) {

@@ -17,7 +17,7 @@ static void append_event(GString *out, const Profile *profile, guint r, const Pr
 }
 
 char *profile_chrome(const Profile *profile) {
-  GString *out = g_string_new("{\"otherData\":{\"producer\":\"stepsim trace\"},\"traceEvents\":[\n");
+  GString *out = g_string_new("{\"otherData\":{\"made_by\":\"stepsim trace\"},\"traceEvents\":[\n");
   for (guint r = 0; r < profile->ranks->len; r++) {
     const ProfileRank *rank = profile_rank(profile, r);
     g_string_append_printf(

@@ -68,12 +68,23 @@ typedef struct {
   guint n, first, last, shift; /* shift: between its last two */
 } Occurrence;
 
+/* Where an optimizer ran, a step is no shorter than from one of its runs to the next: layers repeat each other too. */
+static gboolean has_optimizer(const ProfileRank *rank) {
+  for (guint i = 0; i < rank->activities->len; i++)
+    if (profile_activity(rank, i)->kind == PROFILE_OPTIMIZER)
+      return TRUE;
+  return FALSE;
+}
+
 /* The shifts worth trying; set of guint. Owned by the caller. */
 static GHashTable *shifts_of(const ProfileRank *rank, const GArray *kernels) {
   enum { MOST_OCCURRENCES = 64, MOST_SHIFTS = 200 };
+  const gboolean by_optimizer = has_optimizer(rank);
   g_autoptr(GHashTable) names = g_hash_table_new_full(NULL, NULL, NULL, g_free);
   for (guint i = 0; i < kernels->len; i++) {
     const char *name = name_at(rank, kernels, i);
+    if (by_optimizer && profile_activity(rank, g_array_index(kernels, guint, i))->kind != PROFILE_OPTIMIZER)
+      continue;
     Occurrence *seen = g_hash_table_lookup(names, name);
     if (seen == NULL)
       g_hash_table_insert(names, (gpointer)name, seen = g_new0(Occurrence, 1));
