@@ -3,14 +3,18 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "data_path.h"
 #include "error.h"
 #include "output.h"
 #include "parser.h"
 #include "profile_report.h"
+#include "profile_shapes.h"
 #include "text_report.h"
 
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Gpu, gpu_clear)
+
 typedef struct {
-  char *trace;
+  char *trace, *gpu, *output;
   gint kernels;
   gboolean json;
   gboolean no_report; /* standard output is used for something else */
@@ -31,25 +35,52 @@ static gboolean parse_options(TraceOptions *o, int *argc, char ***argv, GError *
        "N"},
       {"trace", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->trace,
        "write all ranks on one clock as a Chrome trace (- is standard output, without a report)", "FILE.json"},
+      {"gpu", 0, 0, G_OPTION_ARG_FILENAME, &o->gpu,
+       "set products and attention beside the model of this GPU: a name in topologies/gpus, or a file", "NAME"},
+      {"output", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->output,
+       "with --gpu: write a GPU file with the measured times (- is standard output, without a report)", "FILE.yaml"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
   if (!parser_run(parser, argc, argv, TRUE, error))
     return FALSE;
-  const Printed printed[] = {{"--json", .given = o->json}, {"--trace", .file = o->trace}, {NULL}};
+  const Printed printed[] = {
+      {"--json", .given = o->json}, {"--trace", .file = o->trace}, {"--output", .file = o->output}, {NULL}};
+  if (o->output != NULL && o->gpu == NULL)
+    return fail_input(error, "--output: found no --gpu, expected the GPU that the file is based on");
   return (o->kernels >= 0 || fail_input(error, "--kernels: found %d, expected 0 or more", o->kernels)) &&
          output_check_printed(printed, &o->no_report, error);
+}
+
+/* NULL without an error: none is asked for. */
+static ProfileShapes *shapes_of(const TraceOptions *o, const Profile *profile, Gpu *gpu, GError **error) {
+  g_autofree char *file = o->gpu != NULL ? data_path_find("topologies/gpus", o->gpu, ".yaml", error) : NULL;
+  return file != NULL && gpu_read(file, gpu, error) ? profile_shapes_new(profile, gpu) : NULL;
 }
 
 static gboolean print_outputs(const TraceOptions *o, const Profile *profile, GError **error) {
   g_autofree char *chrome = o->trace != NULL ? profile_chrome(profile) : NULL;
   if (chrome != NULL && !output_text(o->trace, chrome, error))
     return FALSE;
+  g_auto(Gpu) gpu = {0};
+  GError *problem = NULL;
+  g_autoptr(ProfileShapes) shapes = shapes_of(o, profile, &gpu, &problem);
+  if (problem != NULL) {
+    g_propagate_error(error, problem);
+    return FALSE;
+  }
+  g_autofree char *yaml = o->output != NULL ? profile_shapes_yaml(shapes, profile, &gpu) : NULL;
+  if (yaml != NULL && !output_text(o->output, yaml, error))
+    return FALSE;
   g_autoptr(ProfileSums) sums = profile_sums_new(profile);
-  g_autofree char *json = o->json ? profile_json(sums, o->kernels) : NULL;
+  g_autofree char *json = o->json ? profile_json(sums, shapes, o->kernels) : NULL;
   g_autoptr(GString) out = g_string_new(json);
-  if (json == NULL && !o->no_report)
-    profile_text(out, sums, o->kernels, text_report_wants_colour(STDOUT_FILENO));
+  const gboolean colour = text_report_wants_colour(STDOUT_FILENO);
+  if (json == NULL && !o->no_report) {
+    profile_text(out, sums, o->kernels, colour);
+    if (shapes != NULL)
+      profile_shapes_text(out, shapes, &gpu, colour);
+  }
   fputs(out->str, stdout);
   return TRUE;
 }
@@ -68,5 +99,7 @@ int command_trace(int argc, char **argv, GError **error) {
   TraceOptions options;
   const gboolean ok = parse_options(&options, &argc, &argv, error) && run(&options, argc, argv, error);
   g_free(options.trace);
+  g_free(options.gpu);
+  g_free(options.output);
   return ok ? 0 : 2;
 }

@@ -114,7 +114,7 @@ static ProfileKind kind_by_name(Reader *reader, const char *name) {
 static gboolean see_activity(Reader *reader, const JsonFile *event, gboolean is_kernel) {
   JsonObject *args = args_of(event);
   const char *name = text_of(event->root, "name");
-  ProfileActivity activity = {.issued_ns = -1, .operator_index = -1, .collective_index = -1};
+  ProfileActivity activity = {.issued_ns = -1, .operator_index = -1, .collective_index = -1, .call = -1};
   gint64 length_ns;
   if (name == NULL)
     return fail_value(reader, event, "name", "a text in quotes");
@@ -143,8 +143,9 @@ static gboolean see_call(Reader *reader, const JsonFile *event) {
   if (!get_ns(reader, event, "ts", &call.begin_ns) || !get_ns(reader, event, "dur", &length_ns))
     return FALSE;
   call.end_ns = call.begin_ns + length_ns;
-  g_autofree char *dims = json_of(args, "Input Dims"), *types = json_of(args, "Input type");
-  call.index = profile_operator(reader->profile, name, dims, types);
+  g_autofree char *dims = json_of(args, "Input Dims"), *types = json_of(args, "Input type"),
+                  *strides = json_of(args, "Input Strides"), *values = json_of(args, "Concrete Inputs");
+  call.index = profile_operator(reader->profile, (ProfileOperator){name, dims, types, strides, values});
   g_array_append_val(reader->calls, call);
   return TRUE;
 }
@@ -276,6 +277,7 @@ static void link_origins(Reader *reader) {
       call = call_around(reader->calls, around, launch);
     activity->issued_ns = launch != NULL ? launch->begin_ns : -1;
     activity->operator_index = call != NULL ? call->index : -1;
+    activity->call = call != NULL ? (gint32)(call - (const Call *)(const void *)reader->calls->data) : -1;
     if (call != NULL && (activity->kind == PROFILE_OTHER || activity->kind == PROFILE_ELEMENTWISE))
       activity->kind =
           profile_kind_of(activity->name, g_array_index(reader->profile->operators, ProfileOperator, call->index).name);

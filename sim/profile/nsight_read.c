@@ -68,6 +68,7 @@ static void see_activity(const Reader *reader, sqlite3_stmt *row) {
                               .name = profile_intern(reader->profile, name != NULL ? name : "?"),
                               .operator_index = -1,
                               .collective_index = -1,
+                              .call = -1,
                               .stream = profile_stream(rank, sqlite3_column_int64(row, 4))};
   activity.kind = profile_kind_of(activity.name, NULL);
   if (activity.kind == PROFILE_COLLECTIVE) {

@@ -117,6 +117,7 @@ static void see_event(const JsonFile *event, gpointer data) {
                               .name = profile_intern(reader->profile, name),
                               .operator_index = -1,
                               .collective_index = -1,
+                              .call = -1,
                               .stream = profile_stream(reader->rank, stream)};
   activity.end_ns = activity.start_ns + llround(length_us * 1000);
   if (args != NULL) {

@@ -13,7 +13,8 @@
 
 static guint hash_operator(gconstpointer key) {
   const ProfileOperator *op = key;
-  return g_direct_hash(op->name) ^ 31 * g_direct_hash(op->dims) ^ 127 * g_direct_hash(op->types);
+  return g_direct_hash(op->name) ^ 31 * g_direct_hash(op->dims) ^ 127 * g_direct_hash(op->types) ^
+         8191 * g_direct_hash(op->strides);
 }
 
 static gboolean same_operator(gconstpointer a, gconstpointer b) {
@@ -87,12 +88,14 @@ static gint32 number_of(GHashTable *numbers, GArray *all, gconstpointer key, gsi
   return (gint32)all->len - 1;
 }
 
-gint32 profile_operator(Profile *profile, const char *name, const char *dims, const char *types) {
+gint32 profile_operator(Profile *profile, ProfileOperator call) {
   ProfileOperator key;
   memset(&key, 0, sizeof key);
-  key.name = profile_intern(profile, name);
-  key.dims = profile_intern(profile, dims);
-  key.types = profile_intern(profile, types);
+  key.name = profile_intern(profile, call.name);
+  key.dims = profile_intern(profile, call.dims);
+  key.types = profile_intern(profile, call.types);
+  key.strides = profile_intern(profile, call.strides);
+  key.values = profile_intern(profile, call.values);
   return number_of(profile->op_numbers, profile->operators, &key, sizeof key);
 }
 

@@ -23,10 +23,10 @@ ProfileKind profile_kind_of(const char *kernel, const char *operator_name);
 /* "all_reduce" of "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(…)", or of a profiler's "_allgather_base"; NULL: none. */
 const char *profile_collective_of(const char *name);
 
-/* A call of PyTorch's, as far as one can tell: name, dims and types of its inputs as the file has them, NULL unknown.
- * Interned: the same call has the same address. */
+/* An operator of PyTorch's with sizes, types, strides and plain values of its inputs, lists in JSON as the file has
+ * them; NULL: unknown. Interned. */
 typedef struct {
-  const char *name, *dims, *types;
+  const char *name, *dims, *types, *strides, *values;
 } ProfileOperator;
 
 typedef struct {
@@ -41,6 +41,7 @@ typedef struct {
   gint64 issued_ns;                        /* when the call that issued it began; −1: unknown */
   const char *name;                        /* interned */
   gint32 operator_index, collective_index; /* of the profile; −1: none */
+  gint32 call;                             /* equal for what one call of the operator issued on a rank; −1: unknown */
   gint32 stream;                           /* of its rank */
   ProfileKind kind;
 } ProfileActivity;
@@ -87,7 +88,8 @@ gboolean profile_complete(Profile *profile, GError **error);
 ProfileRank *profile_add_rank(Profile *profile, const char *file, gint64 rank);
 /* NULL stays NULL. */
 const char *profile_intern(Profile *profile, const char *text);
-gint32 profile_operator(Profile *profile, const char *name, const char *dims, const char *types);
+/* Its texts need not be interned. */
+gint32 profile_operator(Profile *profile, ProfileOperator call);
 gint32 profile_collective(Profile *profile, const char *op, const char *ranks, gint64 group_size, double bytes);
 /* The place of a stream among those of the rank. */
 gint32 profile_stream(ProfileRank *rank, gint64 number);

@@ -90,7 +90,29 @@ static void add_rows(JsonBuilder *json, const char *key, const ProfileSums *sums
   json_builder_end_array(json);
 }
 
-char *profile_json(const ProfileSums *sums, int n_kernels) {
+static void add_shapes(JsonBuilder *json, const ProfileShapes *shapes) {
+  json_begin_list(json, "shapes");
+  for (guint i = 0; i < shapes->shapes->len; i++) {
+    const ProfileShape *shape = &g_array_index(shapes->shapes, ProfileShape, i);
+    const WorkItem *item = &shape->item;
+    json_begin_object(json, NULL);
+    json_add_text(json, "kind", item->name);
+    json_add_text(json, "number", number_name((Number)item->number));
+    json_add_count(json, "batch", item->batch);
+    json_add_count(json, "m", item->m);
+    json_add_count(json, "n", item->n);
+    json_add_count(json, "k", item->k);
+    json_add_count(json, "calls", shape->n);
+    json_add_number(json, "flops", item->flops);
+    json_add_number(json, "measured_s", shape->median_s);
+    json_add_number(json, "modelled_alone_s", shape->alone_s);
+    json_add_number(json, "modelled_in_step_s", shape->in_step_s);
+    json_builder_end_object(json);
+  }
+  json_builder_end_array(json);
+}
+
+char *profile_json(const ProfileSums *sums, const ProfileShapes *shapes, int n_kernels) {
   const Profile *profile = sums->profile;
   g_autoptr(Meetings) meetings = profile->ranks->len > 1 ? meetings_new(profile) : NULL;
   g_autofree RankLateness *late = meetings != NULL ? meetings_lateness(profile, meetings) : NULL;
@@ -103,6 +125,8 @@ char *profile_json(const ProfileSums *sums, int n_kernels) {
   json_builder_end_array(json);
   add_rows(json, "kernels", sums, sums->kernels, (guint)n_kernels);
   add_rows(json, "collectives", sums, sums->collectives, G_MAXUINT);
+  if (shapes != NULL)
+    add_shapes(json, shapes);
   json_builder_end_object(json);
   return json_finish(json);
 }

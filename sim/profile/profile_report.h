@@ -1,10 +1,11 @@
 /* What a profile shows, as text, JSON, a Chrome trace and a picture. */
 #pragma once
+#include "profile_shapes.h"
 #include "profile_sums.h"
 
 /* Kernels in the table: so many that take the most time. */
 void profile_text(GString *out, const ProfileSums *sums, int n_kernels, gboolean colour);
-/* Owned by the caller. */
-char *profile_json(const ProfileSums *sums, int n_kernels);
+/* `shapes` NULL: not asked for. Owned by the caller. */
+char *profile_json(const ProfileSums *sums, const ProfileShapes *shapes, int n_kernels);
 /* As Chrome trace events on the first rank's clock, a process per rank and a thread per stream; owned by the caller. */
 char *profile_chrome(const Profile *profile);

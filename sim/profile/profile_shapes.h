@@ -1,0 +1,29 @@
+/* Products and attention of a profile beside what the cost model says of their shapes. */
+#pragma once
+#include "gpu.h"
+#include "profile.h"
+#include "work_item.h"
+
+typedef struct {
+  WorkItem item;
+  gboolean is_causal; /* attention */
+  const char *operator_name;
+  gint64 n;         /* calls */
+  double median_s;  /* of a call */
+  double alone_s;   /* the model's time of it run alone */
+  double in_step_s; /* and in a training step, with the GPU's under_load */
+} ProfileShape;
+
+typedef struct {
+  GArray *shapes;   /* of ProfileShape, by all their time; owned */
+  gint64 n_unknown; /* calls of products or attention without shapes, or of a kind that is not understood */
+} ProfileShapes;
+
+/* `gpu`'s own tables are not used. */
+ProfileShapes *profile_shapes_new(const Profile *profile, const Gpu *gpu);
+void profile_shapes_free(ProfileShapes *shapes);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(ProfileShapes, profile_shapes_free)
+
+void profile_shapes_text(GString *out, const ProfileShapes *shapes, const Gpu *gpu, gboolean colour);
+/* A GPU file based on `gpu` with the measured times; owned by the caller. */
+char *profile_shapes_yaml(const ProfileShapes *shapes, const Profile *profile, const Gpu *gpu);
