@@ -25,10 +25,12 @@ static gboolean parse_options(TraceOptions *o, int *argc, char ***argv, GError *
   g_autoptr(Parser) parser = parser_new(
       "FILE…",
       "Shows where the time of a recorded training step went: computing, communicating, waiting for the host, idle.",
-      "Examples:\n  stepsim trace rank0.pt.trace.json.gz\n  stepsim trace rank*.json.gz --kernels 30\n\n"
-      "FILE is what PyTorch's profiler exports (export_chrome_trace, tensorboard_trace_handler), one per rank, plain "
-      "or\n"
-      "compressed with gzip. With several ranks it says who comes late to collectives, and by how much.\n\n"
+      "Examples:\n"
+      "  stepsim simulate --model gpt2 --cluster dgx-h100 --gpus 8 --tp 2 --pp 2 --global-batch 8 --trace step.json\n"
+      "  stepsim trace step.json --kernels 30\n\n"
+      "FILE is what PyTorch's profiler exports (export_chrome_trace, tensorboard_trace_handler), plain or compressed\n"
+      "with gzip, one per rank; what nsys export --type sqlite makes of a report of Nsight Systems; or what simulate\n"
+      "--trace and stepreal run --trace write. Several ranks are set on one clock, and who comes late is said.\n\n"
       "Exit status: 0 done, 2 bad usage or input.");
   const GOptionEntry entries[] = {
       {"kernels", 0, 0, G_OPTION_ARG_INT, &o->kernels, "kernels to list, those that take the most time (default 15)",

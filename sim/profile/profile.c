@@ -1,15 +1,6 @@
 #include "profile.h"
 
-#include <errno.h>
 #include <string.h>
-#include <zlib.h>
-
-#include "error.h"
-#include "kineto_read.h"
-#include "meetings.h"
-#include "nsight_read.h"
-#include "own_read.h"
-#include "steps.h"
 
 static guint hash_operator(gconstpointer key) {
   const ProfileOperator *op = key;
@@ -115,75 +106,4 @@ gint32 profile_stream(ProfileRank *rank, gint64 number) {
       return (gint32)i;
   g_array_append_val(rank->streams, number);
   return (gint32)rank->streams->len - 1;
-}
-
-/* --- files --- */
-
-/* The first bytes, of what gzip compressed too; owned by the caller. NULL with INPUT. */
-static char *peek(const char *file, GError **error) {
-  enum { FEW = 4096 };
-  char *bytes = g_malloc0(FEW + 1);
-  gzFile stream = gzopen(file, "re");
-  const int n = stream != NULL ? gzread(stream, bytes, FEW) : -1;
-  if (stream != NULL)
-    gzclose(stream);
-  if (n >= 0)
-    return bytes;
-  fail_input(error, "cannot read %.200s: %s", file, stream == NULL ? g_strerror(errno) : "not whole, or damaged");
-  g_free(bytes);
-  return NULL;
-}
-
-gboolean profile_read(Profile *profile, const char *file, GError **error) {
-  g_autofree char *bytes = peek(file, error);
-  if (bytes == NULL)
-    return FALSE;
-  const gboolean is_nsight = g_str_has_prefix(bytes, "SQLite format 3"),
-                 is_own = strstr(bytes, "\"producer\":\"stepsim ") != NULL;
-  const char *source = is_nsight ? "Nsight Systems" : is_own ? "stepsim's or stepreal's trace" : "PyTorch profiler";
-  if (profile->source != NULL && profile->source != source)
-    return fail_input(error, "%s: found a file of %s, expected one of %s as the others", file, source, profile->source);
-  profile->source = source;
-  return is_nsight ? nsight_read(profile, file, error)
-         : is_own  ? own_read(profile, file, error)
-                   : kineto_read(profile, file, error);
-}
-
-static gint compare_starts(gconstpointer a, gconstpointer b) {
-  const ProfileActivity *x = a, *y = b;
-  if (x->start_ns != y->start_ns)
-    return x->start_ns < y->start_ns ? -1 : 1;
-  return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
-}
-
-static gint compare_ranks(gconstpointer a, gconstpointer b) {
-  const ProfileRank *x = *(ProfileRank *const *)a, *y = *(ProfileRank *const *)b;
-  return (x->rank > y->rank) - (x->rank < y->rank);
-}
-
-static gboolean check_ranks(const Profile *profile, GError **error) {
-  for (guint i = 0; i < profile->ranks->len; i++) {
-    const ProfileRank *rank = profile_rank(profile, i), *before = i > 0 ? profile_rank(profile, i - 1) : NULL;
-    if (rank->activities->len == 0)
-      return fail_input(error, "%s: found nothing that a GPU did, expected kernels (record with CUDA activities)",
-                        rank->file);
-    if (before != NULL && before->rank == rank->rank && rank->rank >= 0)
-      return fail_input(error, "%s: found rank %" G_GINT64_FORMAT " as in %s, expected each rank once", rank->file,
-                        rank->rank, before->file);
-  }
-  return TRUE;
-}
-
-gboolean profile_complete(Profile *profile, GError **error) {
-  g_ptr_array_sort(profile->ranks, compare_ranks); /* is stable: those without a number stay in order */
-  if (profile->ranks->len == 0)
-    return fail_input(error, "found no GPU in the files, expected what a profiler recorded of one");
-  if (!check_ranks(profile, error))
-    return FALSE;
-  for (guint i = 0; i < profile->ranks->len; i++) {
-    g_array_sort(profile_rank(profile, i)->activities, compare_starts);
-    steps_find(profile_rank(profile, i));
-  }
-  meetings_align(profile);
-  return TRUE;
 }

@@ -45,7 +45,7 @@ check_example() { # command
   result $? "$(echo "$1" | tr -s ' ')" "$problem $(cat err)"
 }
 
-for verb in simulate schedule memory collective compare validate topology explain plot; do
+for verb in simulate schedule memory collective compare trace validate topology explain plot; do
   command -v gnuplot >/dev/null || [ $verb != plot ] || continue
   examples $verb >"list-$verb"
   [ -s "list-$verb" ]

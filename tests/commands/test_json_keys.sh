@@ -43,4 +43,5 @@ documented plan --model llama-3-8b --cluster llama3-h100 --gpus 16 --global-batc
   --emit megatron --tokens 1T
 "$stepsim" simulate --model gpt2 --cluster dgx-h100 --gpus 2 --pp 2 --trace "$work/trace.json" >/dev/null
 documented compare "$work/trace.json" "$work/trace.json"
+documented trace "$work/trace.json"
 finish

@@ -1,0 +1,330 @@
+/* Recordings of other profilers: small ones written here, whose sums are counted by hand or nanosecond by nanosecond.
+ */
+#include "profile.h"
+#include "run_suite.h"
+
+#include <glib/gstdio.h>
+#include <sqlite3.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "error.h"
+#include "meetings.h"
+#include "profile_report.h"
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Gpu, gpu_clear)
+
+/* --- files --- */
+
+static char *folder; /* of the files of this program; owned */
+
+static char *path_of(const char *name) {
+  if (folder == NULL)
+    folder = g_dir_make_tmp("profile-XXXXXX", NULL);
+  return g_build_filename(folder, name, NULL);
+}
+
+static char *write_text(const char *name, const char *text) {
+  char *path = path_of(name);
+  ck_assert(g_file_set_contents(path, text, -1, NULL));
+  return path;
+}
+
+/* Kineto's, of a rank: `events` separated by commas. */
+static char *write_rank(const char *name, int rank, const char *events) {
+  g_autofree char *text = g_strdup_printf(
+      "{\"schemaVersion\":1,\"deviceProperties\":[{\"id\":0,\"name\":\"NVIDIA Test\"}],\"distributedInfo\":"
+      "{\"backend\":\"nccl\",\"rank\":%d,\"world_size\":2},\"baseTimeNanoseconds\":1711964646000000000,"
+      "\"traceEvents\":[\n%s]}\n",
+      rank, events);
+  return write_text(name, text);
+}
+
+#define KERNEL(name, ts, dur, stream, correlation)                                                                     \
+  "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"" name "\",\"pid\":0,\"tid\":7,\"ts\":" ts ",\"dur\":" dur              \
+  ",\"args\":{\"device\":0,\"stream\":" stream ",\"correlation\":" correlation "}}"
+#define LAUNCH(ts, correlation)                                                                                        \
+  "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":1,\"tid\":1,\"ts\":" ts                \
+  ",\"dur\":1,\"args\":{\"correlation\":" correlation "}}"
+#define STEP(number, ts, dur)                                                                                          \
+  "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"ProfilerStep#" number "\",\"pid\":1,\"tid\":1,\"ts\":" ts      \
+  ",\"dur\":" dur "}"
+#define REDUCE(ts, dur)                                                                                                \
+  "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"ncclDevKernel_AllReduce_Sum_bf16_RING_LL\",\"pid\":0,\"tid\":8,"        \
+  "\"ts\":" ts ",\"dur\":" dur                                                                                         \
+  ",\"args\":{\"stream\":8,\"Collective name\":\"allreduce\",\"In msg nelems\":1000,\"Out msg nelems\":1000,"          \
+  "\"Group size\":2,\"dtype\":\"BFloat16\",\"Process Group Ranks\":\"[0, 1]\"}}"
+
+static Profile *read_files(const char *const *paths, GError **error) {
+  g_autoptr(Profile) profile = profile_new();
+  for (; *paths != NULL; paths++)
+    if (!profile_read(profile, *paths, error))
+      return NULL;
+  return profile_complete(profile, error) ? g_steal_pointer(&profile) : NULL;
+}
+
+static Profile *read_file(const char *path) {
+  g_autoptr(GError) error = NULL;
+  Profile *profile = read_files((const char *[]){path, NULL}, &error);
+  ck_assert_msg(profile != NULL, "%s", error != NULL ? error->message : "");
+  return profile;
+}
+
+/* --- sums --- */
+
+/* Step 3 from 10 us, step 4 from 30 us to 40:
+ *
+ *     stream 7    gemm 10–16      elementwise 20–22      gemm 30–40        (issued at 9, 18.5, 29)
+ *     stream 8         AllReduce 14–21                                                              */
+static const char two_steps[] = STEP("3", "8", "12") "," STEP("4", "28", "2") "," LAUNCH("9", "1") "," LAUNCH(
+    "18.5", "2") "," LAUNCH("29", "3") "," KERNEL("sm90_gemm", "10", "6", "7",
+                                                  "1") "," KERNEL("vectorized_elementwise_kernel", "20", "2", "7",
+                                                                  "2") "," KERNEL("sm90_gemm", "30.000", "10", "7",
+                                                                                  "3") "," REDUCE("14", "7");
+
+TEST(a_step_is_told_in_parts_that_add_up) {
+  g_autofree char *path = write_rank("two.json", 5, two_steps);
+  g_autoptr(Profile) profile = read_file(path);
+  g_autoptr(ProfileSums) sums = profile_sums_new(profile);
+  const ProfileTimes *times = &sums->ranks[0].times;
+  ck_assert_int_eq(profile_rank(profile, 0)->rank, 5);
+  ck_assert_str_eq(profile_rank(profile, 0)->gpu, "NVIDIA Test");
+  ck_assert_int_eq(sums->ranks[0].n_steps, 2);
+  ck_assert_int_eq(g_array_index(profile_rank(profile, 0)->steps, ProfileStep, 0).number, 3);
+  ck_assert_int_eq(g_array_index(profile_rank(profile, 0)->steps, ProfileStep, 0).end_ns, 30000);
+  ck_assert_int_eq(times->step_ns, 30000);
+  ck_assert_int_eq(times->computing_ns, 18000);
+  ck_assert_int_eq(times->communicating_ns, 7000);
+  ck_assert_int_eq(times->hidden_ns, 3000);
+  ck_assert_int_eq(times->idle_ns, 8000);
+  ck_assert_int_eq(times->host_ns, 7000); /* from 22 to 29 */
+  ck_assert_int_eq(sums->ranks[0].kinds[PROFILE_PRODUCT].ns, 16000);
+  ck_assert_int_eq(sums->ranks[0].kinds[PROFILE_ELEMENTWISE].n, 1);
+  const ProfileRow *row = &g_array_index(sums->collectives, ProfileRow, 0);
+  const ProfileCollective *collective = &g_array_index(profile->collectives, ProfileCollective, 0);
+  ck_assert_int_eq(row->sum.ns, 7000);
+  ck_assert_str_eq(collective->op, "all_reduce");
+  ck_assert_str_eq(collective->ranks, "[0, 1]");
+  ck_assert_double_eq(collective->bytes, 2000);
+}
+
+/* Busy with each thing, counted one nanosecond after the other. */
+TEST(sums_are_those_of_every_nanosecond) {
+  enum { SPAN = 400, N = 60 };
+  for (guint seed = 0; seed < 20; seed++) {
+    g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
+    g_autoptr(Profile) profile = profile_new();
+    ProfileRank *rank = profile_add_rank(profile, "drawn", 0);
+    gboolean does[SPAN][3] = {0};
+    for (int i = 0; i < N; i++) {
+      const gint64 start_ns = g_rand_int_range(rand, 0, SPAN - 20), end_ns = start_ns + g_rand_int_range(rand, 1, 20);
+      static const ProfileKind kinds[] = {PROFILE_PRODUCT, PROFILE_COLLECTIVE, PROFILE_COPY};
+      const int kind = g_rand_int_range(rand, 0, 3);
+      const ProfileActivity activity = {start_ns, end_ns, -1, "x", -1, -1, -1, profile_stream(rank, kind), kinds[kind]};
+      g_array_append_val(rank->activities, activity);
+      for (gint64 ns = start_ns; ns < end_ns; ns++)
+        does[ns][kind] = TRUE;
+    }
+    ck_assert(profile_complete(profile, NULL));
+    g_autoptr(ProfileSums) sums = profile_sums_new(profile);
+    gint64 computing = 0, communicating = 0, copying = 0, hidden = 0, busy = 0;
+    for (gint64 ns = sums->ranks[0].begin_ns; ns < sums->ranks[0].end_ns; ns++) {
+      computing += does[ns][0];
+      communicating += does[ns][1];
+      copying += does[ns][2];
+      hidden += does[ns][0] && does[ns][1];
+      busy += does[ns][0] || does[ns][1] || does[ns][2];
+    }
+    const ProfileTimes *times = &sums->ranks[0].times;
+    ck_assert_int_eq(times->computing_ns, computing);
+    ck_assert_int_eq(times->communicating_ns, communicating);
+    ck_assert_int_eq(times->copying_ns, copying);
+    ck_assert_int_eq(times->hidden_ns, hidden);
+    ck_assert_int_eq(times->busy_ns, busy);
+    ck_assert_int_eq(times->idle_ns, times->step_ns - busy);
+  }
+}
+
+/* --- steps --- */
+
+TEST(steps_that_nobody_marks_are_found_by_repetition) {
+  static const char *const layer[] = {"sm90_gemm", "elementwise_kernel", "flash_fwd", "layer_norm", "sm90_gemm_2"};
+  g_autoptr(Profile) profile = profile_new();
+  ProfileRank *rank = profile_add_rank(profile, "drawn", 0);
+  gint64 at_ns = 0;
+  for (int i = -7; i < 3 * 21; i++) { /* three steps of four layers and an optimizer, behind the end of another */
+    const int place = (i + 21) % 21;
+    const char *name = place < 20 ? layer[place % 5] : "multi_tensor_apply_adam";
+    const ProfileActivity activity = {at_ns, at_ns + 10, -1, profile_intern(profile, name), -1,
+                                      -1,    -1,         0,  profile_kind_of(name, NULL)};
+    g_array_append_val(rank->activities, activity);
+    at_ns += 11;
+  }
+  profile_stream(rank, 0);
+  ck_assert(profile_complete(profile, NULL));
+  ck_assert_uint_eq(rank->steps->len, 3);
+  for (guint i = 0; i < 2; i++) {
+    const ProfileStep *step = &g_array_index(rank->steps, ProfileStep, i);
+    ck_assert_int_eq(step->end_ns - step->begin_ns, 21 * 11);
+    ck_assert_int_eq(step->number, -1);
+  }
+}
+
+/* --- who is late --- */
+
+/* Rank 1's clock is 100 us ahead, and it comes 3 us late to both collectives. */
+TEST(clocks_are_set_by_collectives_and_late_ranks_found) {
+  g_autofree char *a = write_rank("late0.json", 0,
+                                  REDUCE("10", "5") "," REDUCE("30", "6") "," KERNEL("k", "0", "10", "7", "1")),
+                  *b = write_rank("late1.json", 1,
+                                  REDUCE("113", "2") "," REDUCE("133", "3") "," KERNEL("k", "100", "13", "7", "1"));
+  g_autoptr(Profile) profile = read_files((const char *[]){b, a, NULL}, NULL);
+  ck_assert_ptr_nonnull(profile);
+  ck_assert_int_eq(profile_rank(profile, 1)->offset_ns, -100000);
+  g_autoptr(Meetings) meetings = meetings_new(profile);
+  ck_assert_uint_eq(meetings->meetings->len, 2);
+  g_autofree RankLateness *late = meetings_lateness(profile, meetings);
+  ck_assert_int_eq(late[1].n_last, 2);
+  ck_assert_int_eq(late[1].cost_ns, 6000);
+  ck_assert_int_eq(late[1].worst_ns, 3000);
+  ck_assert_int_eq(late[0].n_last, 0);
+  ck_assert_int_eq(late[0].waited_ns, 6000);
+}
+
+/* --- shapes --- */
+
+#define CALL(id, dims, strides)                                                                                        \
+  "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"pid\":1,\"tid\":1,\"ts\":5,\"dur\":10,\"args\":{" id       \
+  "\"Input Dims\":" dims ",\"Input type\":[\"c10::BFloat16\",\"c10::BFloat16\"],\"Input Strides\":" strides "}}"
+
+/* The product is linked by number, or by lying in the operator that was running; a sum of its parts belongs to it. */
+TEST(a_product_is_told_by_the_operator_that_issued_it) {
+  static const char *const events[] = {
+      CALL("\"External id\":4,", "[[4096,1024],[1024,2048]]",
+           "[[1024,1],[1,1024]]") ","
+                                  "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"nvjet\",\"ts\":20,\"dur\":30,\"args\":{"
+                                  "\"External id\":4}},"
+                                  "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"splitKreduce\",\"ts\":50,\"dur\":5,"
+                                  "\"args\":{\"External id\":4}}",
+      CALL("", "[[4096,1024],[1024,2048]]", "[[1024,1],[1,1024]]") "," LAUNCH("7", "1") "," LAUNCH("9", "2") "," KERNEL(
+          "nvjet", "20", "30", "7", "1") "," KERNEL("splitKreduce", "50", "5", "7", "2")};
+  g_auto(Gpu) gpu = {0};
+  g_autofree char *file = g_build_filename(STEPSIM_SOURCE_DATA, "topologies/gpus/h100-sxm5-80gb.yaml", NULL);
+  ck_assert(gpu_read(file, &gpu, NULL));
+  for (guint i = 0; i < G_N_ELEMENTS(events); i++) {
+    g_autofree char *path = write_rank("product.json", 0, events[i]);
+    g_autoptr(Profile) profile = read_file(path);
+    g_autoptr(ProfileShapes) shapes = profile_shapes_new(profile, &gpu);
+    ck_assert_uint_eq(shapes->shapes->len, 1);
+    const ProfileShape *shape = &g_array_index(shapes->shapes, ProfileShape, 0);
+    ck_assert_int_eq(shape->item.m, 4096);
+    ck_assert_int_eq(shape->item.n, 2048);
+    ck_assert_int_eq(shape->item.k, 1024);
+    ck_assert_int_eq(shape->item.layout, LAYOUT_TN);
+    ck_assert_double_eq_tol(shape->median_s, 35e-6, 1e-15);
+    ck_assert(shape->alone_s > 20e-6 && shape->alone_s < 40e-6 && shape->in_step_s > shape->alone_s);
+    g_autofree char *yaml = profile_shapes_yaml(shapes, profile, &gpu), *written = write_text("mine.yaml", yaml);
+    g_auto(Gpu) mine = {0};
+    g_autoptr(GError) error = NULL;
+    ck_assert_msg(gpu_read(written, &mine, &error), "%s", error != NULL ? error->message : "");
+    ck_assert_int_eq(mine.measured->n_products, 1);
+    ck_assert_double_eq_tol(mine.measured->products[0].time_s, 35e-6, 1e-12);
+  }
+}
+
+/* --- other files --- */
+
+TEST(a_compressed_file_reads_the_same) {
+  g_autofree char *plain = write_rank("plain.json", 5, two_steps), *packed = path_of("packed.json.gz"), *text = NULL;
+  gsize length;
+  ck_assert(g_file_get_contents(plain, &text, &length, NULL));
+  gzFile file = gzopen(packed, "wb");
+  ck_assert_int_eq(gzwrite(file, text, (guint)length), (int)length);
+  ck_assert_int_eq(gzclose(file), Z_OK);
+  g_autoptr(Profile) a = read_file(plain), b = read_file(packed);
+  ck_assert_uint_eq(profile_rank(a, 0)->activities->len, profile_rank(b, 0)->activities->len);
+  g_autofree char *bytes = NULL;
+  gsize n;
+  ck_assert(g_file_get_contents(packed, &bytes, &n, NULL));
+  g_autofree char *cut = path_of("cut.json.gz");
+  ck_assert(g_file_set_contents(cut, bytes, (gssize)n / 2, NULL));
+  g_autoptr(GError) error = NULL;
+  ck_assert_ptr_null(read_files((const char *[]){cut, NULL}, &error));
+  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+}
+
+TEST(nsight_systems_says_the_same) {
+  g_autofree char *path = path_of("report.sqlite");
+  g_unlink(path);
+  sqlite3 *database;
+  ck_assert_int_eq(sqlite3_open(path, &database), SQLITE_OK);
+  char *problem = NULL;
+  sqlite3_exec(
+      database,
+      "CREATE TABLE StringIds (id INTEGER, value TEXT);"
+      "INSERT INTO StringIds VALUES (1, 'sm90_gemm'), (2, 'ncclDevKernel_AllReduce_Sum'), (3, 'iteration 7');"
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, globalPid INT, deviceId INT, streamId INT, "
+      "correlationId INT, demangledName INT);"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1000, 3000, 33554432, 0, 7, 1, 1), "
+      "(2500, 4000, 33554432, 0, 8, 2, 2), (6000, 7000, 33554432, 0, 7, 3, 1);"
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT, end INT, globalTid INT, correlationId INT);"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (900, 950, 33554439, 1), (960, 970, 33554439, 2), "
+      "(5000, 5010, 33554439, 3), (1, 2, 67108871, 3);"
+      "CREATE TABLE NVTX_EVENTS (start INT, end INT, globalTid INT, text TEXT, textId INT);"
+      "INSERT INTO NVTX_EVENTS VALUES (800, 4900, 33554439, NULL, 3), (4900, 8000, 33554439, 'Step 8', NULL), "
+      "(800, 900, 33554439, 'forward', NULL);"
+      "CREATE TABLE TARGET_INFO_GPU (id INT, name TEXT);"
+      "INSERT INTO TARGET_INFO_GPU VALUES (0, 'NVIDIA H100');",
+      NULL, NULL, &problem);
+  ck_assert_msg(problem == NULL, "%s", problem);
+  sqlite3_close(database);
+  g_autoptr(Profile) profile = read_file(path);
+  g_autoptr(ProfileSums) sums = profile_sums_new(profile);
+  ck_assert_str_eq(profile->source, "Nsight Systems");
+  ck_assert_str_eq(profile_rank(profile, 0)->gpu, "NVIDIA H100");
+  ck_assert_int_eq(sums->ranks[0].n_steps, 2);
+  ck_assert_int_eq(sums->ranks[0].times.step_ns, 6000);
+  ck_assert_int_eq(sums->ranks[0].times.computing_ns, 3000);
+  ck_assert_int_eq(sums->ranks[0].times.hidden_ns, 500);
+  ck_assert_int_eq(sums->ranks[0].times.host_ns, 1000); /* from 4,000 until the third is issued */
+}
+
+TEST(what_is_no_recording_is_refused) {
+  static const struct {
+    const char *text, *words[2];
+  } cases[] = {{"", {"empty file"}},
+               {"[1]", {":1:", "a list"}},
+               {"{\"traceEvents\":[]}", {"no list traceEvents with events"}},
+               {"{\"traceEvents\":[{\"ph\":\"M\"}]}", {"nothing that a GPU did"}},
+               {"{\"traceEvents\":[\n{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"dur\":1}]}", {":2:", "ts"}},
+               {"{\"traceEvents\":[\n{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":-1,\"dur\":1}]}",
+                {":2:", "ts: found -1"}},
+               {"{\"traceEvents\":[\n{\"ph\":\"X\",\"cat\":\"kernel\",\"ts\":1,\"dur\":1}]}", {":2:", "name"}},
+               {"SQLite format 3", {"CUPTI_ACTIVITY_KIND_KERNEL"}}};
+  for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *path = write_text("bad", cases[i].text);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Profile) profile = read_files((const char *[]){path, NULL}, &error);
+    ck_assert_msg(profile == NULL, "%s", cases[i].text);
+    ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+    for (int k = 0; k < 2 && cases[i].words[k] != NULL; k++)
+      ck_assert_msg(strcasestr(error->message, cases[i].words[k]) != NULL, "%s: %s", cases[i].text, error->message);
+  }
+  g_autofree char *one = write_rank("one.json", 0, two_steps), *again = write_rank("again.json", 0, two_steps);
+  g_autoptr(GError) error = NULL;
+  ck_assert_ptr_null(read_files((const char *[]){one, again, NULL}, &error));
+  ck_assert_ptr_nonnull(strstr(error->message, "each rank once"));
+}
+
+int main(void) {
+  const int status = run_tests();
+  const char *names[] = {"two.json",       "late0.json",  "late1.json",    "product.json", "mine.yaml", "plain.json",
+                         "packed.json.gz", "cut.json.gz", "report.sqlite", "bad",          "one.json",  "again.json"};
+  for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
+    g_autofree char *path = path_of(names[i]);
+    g_unlink(path);
+  }
+  g_rmdir(folder);
+  g_free(folder);
+  return status;
+}
