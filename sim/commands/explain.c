@@ -6,7 +6,9 @@
 #include "explanation.h"
 #include "measured_gap.h"
 #include "options.h"
+#include "own_read.h"
 #include "parallel.h"
+#include "profile_compare.h"
 #include "step_of_prediction.h"
 #include "units.h"
 
@@ -15,6 +17,7 @@ typedef struct {
   gboolean json, weak;
   char *measured; /* NULL: not given */
   MeasuredStep step;
+  Profile *recorded; /* --measured named files; NULL: a number */
 } ExplainVerb;
 
 /* --gpus may have several values, everything else only one. */
@@ -26,13 +29,32 @@ static gboolean check_axes(const Space *space, GError **error) {
   return TRUE;
 }
 
+/* What a profiler recorded of ranks, in files separated by commas. */
+static gboolean read_recorded(ExplainVerb *o, char **files, GError **error) {
+  o->recorded = profile_new();
+  for (; *files != NULL; files++)
+    if (!profile_read(o->recorded, *files, error))
+      return FALSE;
+  if (!profile_complete(o->recorded, error))
+    return FALSE;
+  g_autoptr(ProfileSums) sums = profile_sums_new(o->recorded);
+  double step_s = 0;
+  for (guint r = 0; r < o->recorded->ranks->len; r++)
+    step_s = MAX(step_s, (double)sums->ranks[r].times.step_ns * 1e-9 / (double)sums->ranks[r].n_steps);
+  o->step = (MeasuredStep){MEASURED_TIME, step_s};
+  return TRUE;
+}
+
 static gboolean check_options(ExplainVerb *o, GError **error) {
   const gboolean is_one = space_count(o->space) == 1;
   if (o->weak && is_one)
     return fail_input(error, "--weak needs several --gpus, such as 16,128");
   if (o->measured == NULL)
     return TRUE;
-  if (!measured_step_parse(o->measured, &o->step, error)) {
+  g_auto(GStrv) files = g_strsplit(o->measured, ",", -1);
+  if (*files != NULL && g_file_test(*files, G_FILE_TEST_IS_REGULAR)
+          ? !read_recorded(o, files, error)
+          : !measured_step_parse(o->measured, &o->step, error)) {
     g_prefix_error(error, "--measured: ");
     return FALSE;
   }
@@ -78,8 +100,9 @@ static gboolean parse_options(ExplainVerb *o, int *argc, char ***argv, GError **
        "with several --gpus: weak scaling, the batch grows with the GPUs (default: strong scaling)", NULL},
       {"measured", 0, 0, G_OPTION_ARG_STRING, &o->measured,
        "what your run reaches: a step time (21s), an MFU (38%, counted as --flops says), \"375 TFLOP/s\" or "
-       "\"961 tokens/s/GPU\"; says which options or costs would explain it",
-       "STEP"},
+       "\"961 tokens/s/GPU\"; or what a profiler recorded, as for stepsim trace, files separated by commas; says which "
+       "options or costs would explain it",
+       "STEP|FILE"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
       G_OPTION_ENTRY_NULL};
   o->space = space_new();
@@ -113,6 +136,13 @@ static Scaling *make_scaling(const ExplainVerb *o, const SpacePoint *point, cons
   return scaling_new(point, sizes, o->weak, error);
 }
 
+static void append_kinds(GString *text, const Prediction *prediction, const Profile *recorded) {
+  g_autoptr(Profile) predicted = profile_of_trace(prediction->trace);
+  g_autoptr(ProfileCompare) compare = profile_compare_new(predicted, recorded);
+  g_string_append_c(text, '\n');
+  profile_compare_text(text, compare, FALSE);
+}
+
 static int explain(const ExplainVerb *o, const SpacePoint *point, const Scaling *scaling, GError **error) {
   g_autoptr(Prediction) prediction = predict(point->model, point->cluster, point->plan, error);
   if (prediction == NULL)
@@ -131,6 +161,8 @@ static int explain(const ExplainVerb *o, const SpacePoint *point, const Scaling 
   } else {
     g_autoptr(GString) text = g_string_new(NULL);
     explain_text(text, explanation);
+    if (o->recorded != NULL)
+      append_kinds(text, prediction, o->recorded);
     fputs(text->str, stdout);
   }
   return step.fits ? 0 : 1;
@@ -153,5 +185,6 @@ int command_explain(int argc, char **argv, GError **error) {
   int status = parse_options(&options, &argc, &argv, error) ? run(&options, error) : 2;
   space_free(options.space);
   g_free(options.measured);
+  profile_free(options.recorded);
   return status;
 }

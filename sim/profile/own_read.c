@@ -30,8 +30,7 @@ static double number_of(JsonObject *object, const char *key, double missing) {
   return type == G_TYPE_INT64 || type == G_TYPE_DOUBLE ? json_node_get_double(node) : missing;
 }
 
-/* By the names that sim/work gives to kernels. */
-static ProfileKind kind_of_kernel(const char *name) {
+ProfileKind own_kernel_kind(const char *name) {
   static const struct {
     const char *text;
     ProfileKind kind;
@@ -125,7 +124,7 @@ static void see_event(const JsonFile *event, gpointer data) {
     classify_op(reader, args, (Stream)stream, &activity);
     reader->op = stream == STREAM_COMPUTE ? reader->rank->activities->len : G_MAXUINT;
   } else if (stream == STREAM_COMPUTE) {
-    activity.kind = kind_of_kernel(name);
+    activity.kind = own_kernel_kind(name);
     if (reader->op != G_MAXUINT) { /* the op is told by what runs inside it */
       g_array_remove_index(reader->rank->activities, reader->op);
       reader->op = G_MAXUINT;

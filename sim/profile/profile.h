@@ -77,6 +77,9 @@ Profile *profile_new(void);
 void profile_free(Profile *profile);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Profile, profile_free)
 
+/* Whose a file is, by its first bytes; what is nobody else's is taken for PyTorch's. INPUT if it cannot be read. */
+typedef enum { PROFILE_PYTORCH, PROFILE_NSIGHT, PROFILE_OWN, N_PROFILE_SOURCES } ProfileSource;
+gboolean profile_source(const char *file, ProfileSource *source, GError **error);
 /* Adds the ranks of a file, whatever wrote it. INPUT with file:line. */
 gboolean profile_read(Profile *profile, const char *file, GError **error);
 /* Once all files are read: sorts ranks and activities, finds steps, sets clocks beside each other. INPUT: no GPU did

@@ -27,19 +27,31 @@ static char *peek(const char *file, GError **error) {
   return NULL;
 }
 
-gboolean profile_read(Profile *profile, const char *file, GError **error) {
+gboolean profile_source(const char *file, ProfileSource *source, GError **error) {
   g_autofree char *bytes = peek(file, error);
   if (bytes == NULL)
     return FALSE;
-  const gboolean is_nsight = g_str_has_prefix(bytes, "SQLite format 3"),
-                 is_own = strstr(bytes, "\"producer\":\"stepsim ") != NULL;
-  const char *source = is_nsight ? "Nsight Systems" : is_own ? "stepsim's or stepreal's trace" : "PyTorch profiler";
-  if (profile->source != NULL && profile->source != source)
-    return fail_input(error, "%s: found a file of %s, expected one of %s as the others", file, source, profile->source);
-  profile->source = source;
-  return is_nsight ? nsight_read(profile, file, error)
-         : is_own  ? own_read(profile, file, error)
-                   : kineto_read(profile, file, error);
+  *source = g_str_has_prefix(bytes, "SQLite format 3")         ? PROFILE_NSIGHT
+            : strstr(bytes, "\"producer\":\"stepsim ") != NULL ? PROFILE_OWN
+                                                               : PROFILE_PYTORCH;
+  return TRUE;
+}
+
+gboolean profile_read(Profile *profile, const char *file, GError **error) {
+  static const struct {
+    const char *name;
+    gboolean (*read)(Profile *profile, const char *file, GError **error);
+  } sources[N_PROFILE_SOURCES] = {[PROFILE_PYTORCH] = {"PyTorch profiler", kineto_read},
+                                  [PROFILE_NSIGHT] = {"Nsight Systems", nsight_read},
+                                  [PROFILE_OWN] = {"stepsim's or stepreal's trace", own_read}};
+  ProfileSource source;
+  if (!profile_source(file, &source, error))
+    return FALSE;
+  if (profile->source != NULL && profile->source != sources[source].name)
+    return fail_input(error, "%s: found a file of %s, expected one of %s as the others", file, sources[source].name,
+                      profile->source);
+  profile->source = sources[source].name;
+  return sources[source].read(profile, file, error);
 }
 
 static gint compare_starts(gconstpointer a, gconstpointer b) {
