@@ -11,7 +11,8 @@
 #   chunk        model chunk of the rank, shown by shade; 0 where there is none
 #   micro_batch  number in the box; -1 none
 # Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, xlabel, ylabel;
-#   lanes = the names of the lanes, separated by spaces (default: their numbers); width in pixels
+#   lanes = the names of the lanes, separated by spaces (default: their numbers); recorded: kinds 0, 8 and 11 are all
+#   that was computed, communicated and copied; width in pixels
 #   (default 1600, or up to 3600 if that gives every pass room for its number).
 
 if (!exists("out")) { out = "timeline.svg" }
@@ -66,6 +67,9 @@ meaning[1] = "forward"; meaning[2] = "input gradient"; meaning[3] = "weight grad
 meaning[5] = "optimizer"; meaning[6] = "tensor-parallel"; meaning[7] = "context-parallel"; meaning[8] = "expert-parallel"
 meaning[9] = "data-parallel"; meaning[10] = "pipeline send"; meaning[11] = "idle (bubble, waits)"
 meaning[12] = "copies in"; meaning[13] = "copies out"; meaning[14] = "update on the host"
+if (exists("recorded")) {
+  meaning[1] = "computing"; meaning[9] = "communicating"; meaning[11] = "idle"; meaning[12] = "copying"
+}
 
 # Later chunks are mixed with white.
 part(c, share, bits) = int(((c >> bits) & 255) + (255 - ((c >> bits) & 255)) * share) << bits

@@ -14,7 +14,7 @@
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Gpu, gpu_clear)
 
 typedef struct {
-  char *trace, *gpu, *output;
+  char *trace, *timeline, *gpu, *output;
   gint kernels;
   gboolean json;
   gboolean no_report; /* standard output is used for something else */
@@ -35,6 +35,8 @@ static gboolean parse_options(TraceOptions *o, int *argc, char ***argv, GError *
   const GOptionEntry entries[] = {
       {"kernels", 0, 0, G_OPTION_ARG_INT, &o->kernels, "kernels to list, those that take the most time (default 15)",
        "N"},
+      {"timeline", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->timeline,
+       "draw the last step: a lane per rank, the first 16", "FILE.svg|png|pdf"},
       {"trace", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->trace,
        "write all ranks on one clock as a Chrome trace (- is standard output, without a report)", "FILE.json"},
       {"gpu", 0, 0, G_OPTION_ARG_FILENAME, &o->gpu,
@@ -51,7 +53,8 @@ static gboolean parse_options(TraceOptions *o, int *argc, char ***argv, GError *
   if (o->output != NULL && o->gpu == NULL)
     return fail_input(error, "--output: found no --gpu, expected the GPU that the file is based on");
   return (o->kernels >= 0 || fail_input(error, "--kernels: found %d, expected 0 or more", o->kernels)) &&
-         output_check_printed(printed, &o->no_report, error);
+         output_check_printed(printed, &o->no_report, error) &&
+         (o->timeline == NULL || picture_check_file(o->timeline, error));
 }
 
 /* NULL without an error: none is asked for. */
@@ -75,6 +78,8 @@ static gboolean print_outputs(const TraceOptions *o, const Profile *profile, GEr
   if (yaml != NULL && !output_text(o->output, yaml, error))
     return FALSE;
   g_autoptr(ProfileSums) sums = profile_sums_new(profile);
+  if (o->timeline != NULL && !picture_take(profile_picture(sums, error), o->timeline, error))
+    return FALSE;
   g_autofree char *json = o->json ? profile_json(sums, shapes, o->kernels) : NULL;
   g_autoptr(GString) out = g_string_new(json);
   const gboolean colour = text_report_wants_colour(STDOUT_FILENO);
@@ -101,6 +106,7 @@ int command_trace(int argc, char **argv, GError **error) {
   TraceOptions options;
   const gboolean ok = parse_options(&options, &argc, &argv, error) && run(&options, argc, argv, error);
   g_free(options.trace);
+  g_free(options.timeline);
   g_free(options.gpu);
   g_free(options.output);
   return ok ? 0 : 2;

@@ -2,18 +2,20 @@
 
 typedef struct {
   const char *op, *ranks;
-  guint back;  /* how many of the group come from here on */
-  guint total; /* of unnamed groups: how many there are on the rank; 0 of named ones */
+  guint back;    /* how many of the group come from here on */
+  guint total;   /* of unnamed groups: how many there are on the rank's stream; 0 of named ones */
+  gint64 stream; /* of unnamed groups: its number; a communicator has one of its own */
 } Key;
 
 static guint hash_key(gconstpointer data) {
   const Key *key = data;
-  return g_direct_hash(key->op) ^ 31 * g_direct_hash(key->ranks) ^ 2654435761u * key->back ^ key->total << 20;
+  return g_direct_hash(key->op) ^ 31 * g_direct_hash(key->ranks) ^ 2654435761u * key->back ^ key->total << 20 ^
+         (guint)key->stream << 10;
 }
 
 static gboolean same_key(gconstpointer a, gconstpointer b) {
   const Key *x = a, *y = b;
-  return x->op == y->op && x->ranks == y->ranks && x->back == y->back && x->total == y->total;
+  return x->op == y->op && x->ranks == y->ranks && x->back == y->back && x->total == y->total && x->stream == y->stream;
 }
 
 static void array_free(gpointer data) {
@@ -35,14 +37,16 @@ static void add_rank(const Profile *profile, guint r, GHashTable *met) {
       const ProfileCollective *collective = collective_of(profile, profile_activity(rank, i));
       if (collective == NULL)
         continue;
-      const Key group = {collective->op, collective->ranks, pass == 0 ? 0 : 1, 0};
+      const gint64 stream =
+          collective->ranks == NULL ? g_array_index(rank->streams, gint64, profile_activity(rank, i)->stream) : 0;
+      const Key group = {collective->op, collective->ranks, pass == 0 ? 0 : 1, 0, stream};
       const guint n = GPOINTER_TO_UINT(g_hash_table_lookup(counts, &group)) + 1;
       g_hash_table_insert(counts, g_memdup2(&group, sizeof group), GUINT_TO_POINTER(n));
       if (pass == 0)
         continue;
-      const Key all = {collective->op, collective->ranks, 0, 0};
+      const Key all = {collective->op, collective->ranks, 0, 0, stream};
       const guint total = GPOINTER_TO_UINT(g_hash_table_lookup(counts, &all));
-      const Key key = {collective->op, collective->ranks, n, collective->ranks == NULL ? total : 0};
+      const Key key = {collective->op, collective->ranks, n, collective->ranks == NULL ? total : 0, stream};
       GArray *members = g_hash_table_lookup(met, &key);
       if (members == NULL)
         g_hash_table_insert(met, g_memdup2(&key, sizeof key),

@@ -1,8 +1,9 @@
 /* Collectives that several recorded ranks took part in: what they say of the ranks' clocks, and of who came late.
  *
  * The k-th collective of an operation and group on one rank is the k-th on the others, counted from the end: recordings
- * begin at different times. Where a file does not name groups, ranks with equally many such collectives are taken to
- * meet. The members leave a collective together, so its ends tell how far their clocks are apart. */
+ * begin at different times. Where a file does not name groups, ranks with equally many such collectives on a
+ * stream of the same number are taken to meet. The members leave a collective together, so its ends tell how far their
+ * clocks are apart. */
 #pragma once
 #include "profile.h"
 

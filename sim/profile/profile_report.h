@@ -1,5 +1,6 @@
 /* What a profile shows, as text, JSON, a Chrome trace and a picture. */
 #pragma once
+#include "picture.h"
 #include "profile_shapes.h"
 #include "profile_sums.h"
 
@@ -9,3 +10,5 @@ void profile_text(GString *out, const ProfileSums *sums, int n_kernels, gboolean
 char *profile_json(const ProfileSums *sums, const ProfileShapes *shapes, int n_kernels);
 /* As Chrome trace events on the first rank's clock, a process per rank and a thread per stream; owned by the caller. */
 char *profile_chrome(const Profile *profile);
+/* The timeline of a step, of the first ranks. INPUT if nothing takes any time. */
+Picture *profile_picture(const ProfileSums *sums, GError **error);
