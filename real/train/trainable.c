@@ -171,6 +171,16 @@ static gboolean check_norm_kernel(const Workload *workload, GError **error) {
                          is_of_framework ? ", as framework " : "", is_of_framework ? method->framework : "");
 }
 
+static gboolean check_loss(const Method *method, GError **error) {
+  const int loss = method->time.loss;
+  const gboolean can_train = loss != LOSS_CHUNKED && (loss != LOSS_PLAIN || method->tp == 1);
+  return can_train ||
+         fail_impossible(error,
+                         "--loss %s%s cannot be trained with here (stepsim simulate predicts it): expected "
+                         "vocabulary_parallel or fused",
+                         loss_names()[loss], loss == LOSS_PLAIN ? " with tp" : "");
+}
+
 static gboolean check_recipe(const Method *method, GError **error) {
   const Recipe *recipe = &method->recipe;
   const gboolean has_gradients =
@@ -200,7 +210,7 @@ static gboolean check_plan(const Workload *workload, GError **error) {
   const Method *method = workload->method;
   return check_switches(method, error) && check_ring(method, error) && check_precision(workload, error) &&
          check_recompute(workload, error) && check_gradient_sums(method, error) && check_norm_kernel(workload, error) &&
-         check_recipe(method, error) && check_host_weights(workload, error) &&
+         check_loss(method, error) && check_recipe(method, error) && check_host_weights(workload, error) &&
          (method->precision != PRECISION_FP8 || check_fp8(workload, error));
 }
 

@@ -27,8 +27,9 @@ static gboolean check_experts(const Plan *plan, const Model *model, GError **err
 }
 
 gboolean plan_options_check_model(const Plan *plan, const Model *model, GError **error) {
-  const gboolean is_asked_for =
-      plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN && plan->time.kernels != FRAMEWORK_KERNELS_PLAIN;
+  const gboolean is_asked_for = plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN &&
+                                plan->time.kernels != FRAMEWORK_KERNELS_PLAIN &&
+                                plan->layer_kernels != FRAMEWORK_KERNELS_PLAIN;
   if (!is_asked_for || model->norm == NORM_RMSNORM)
     return check_experts(plan, model, error);
   return fail_input(error,

@@ -50,8 +50,8 @@ int plan_data_ranks(const Plan *plan) {
 }
 
 gboolean plan_has_plain_norm(const Plan *plan) {
-  return plan->norm_kernel < 0 ? plan->time.kernels == FRAMEWORK_KERNELS_PLAIN
-                               : plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN;
+  const int of_layer = plan->layer_kernels < 0 ? plan->time.kernels : plan->layer_kernels;
+  return (plan->norm_kernel < 0 ? of_layer : plan->norm_kernel) == FRAMEWORK_KERNELS_PLAIN;
 }
 
 static int expert_dispatch(const Plan *plan) {

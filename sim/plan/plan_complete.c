@@ -58,6 +58,23 @@ static gboolean complete_ranks(Plan *plan, const Model *model, const Cluster *cl
   return TRUE;
 }
 
+/* What the plan says of kernels and loss takes the place of what its framework does, with what that holds in memory. */
+static void choose_kernels(Plan *plan) {
+  FrameworkMemory *memory = &plan->memory;
+  if (plan->layer_kernels >= 0 && plan->layer_kernels != plan->time.kernels) {
+    plan->time.kernels = memory->kernels = plan->layer_kernels;
+    if (plan->layer_kernels == FRAMEWORK_KERNELS_FUSED)
+      memory->norm_bytes = 0; /* those of the operations */
+  }
+  plan->layer_kernels = plan->time.kernels;
+  if (plan->loss >= 0 && plan->loss != plan->time.loss) {
+    plan->time.loss = plan->loss;
+    memory->logits = plan->loss == LOSS_PLAIN ? LOGITS_WHOLE : LOGITS_SPLIT;
+    memory->logit_bytes = 0;
+  }
+  plan->loss = plan->time.loss;
+}
+
 /* By default four micro-batches per pipeline rank: that keeps the bubble, (p − 1)/m, below a quarter. */
 static gboolean complete_sizes(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   if (plan->micro_batch == 0)
@@ -75,6 +92,7 @@ static gboolean complete_sizes(Plan *plan, const Model *model, const Cluster *cl
     plan->overlap_p2p = FALSE;
   if (plan->time.data_parallel == DP_ALONE)
     plan->overlap_grad = plan->overlap_param = FALSE;
+  choose_kernels(plan);
   plan->norm_kernel = plan_has_plain_norm(plan) ? FRAMEWORK_KERNELS_PLAIN : FRAMEWORK_KERNELS_FUSED;
   plan_complete_experts(plan, model, cluster);
   if (plan->grad_norm_barrier < 0)

@@ -224,8 +224,17 @@ static const PlanField fields[] = {
      .otherwise = "; fp32 with --precision fp32"},
     {"attention", "KIND", "flash or unfused", PLAN_CHOICE, IN_PLAN(attention), .names = attention_names,
      .by_default = "flash"},
-    {"norm-kernel", "KIND", "RMSNorm as one kernel (fused) or as separate PyTorch operations (plain)", PLAN_CHOICE,
-     IN_PLAN(norm_kernel), .names = norm_kernel_names, .otherwise = " fused, or the framework's"},
+    {"layer-kernels", "KIND",
+     "RMSNorm, rotation and gate as one kernel each (fused: torch.compile, Liger, Transformer Engine) or as separate "
+     "PyTorch operations (plain)",
+     PLAN_CHOICE, IN_PLAN(layer_kernels), .names = kernels_names, .otherwise = " fused, or the framework's"},
+    {"norm-kernel", "KIND", "RMSNorm alone as one kernel (fused) or as separate PyTorch operations (plain)",
+     PLAN_CHOICE, IN_PLAN(norm_kernel), .names = kernels_names, .otherwise = " as --layer-kernels"},
+    {"loss", "KIND",
+     "cross-entropy: vocabulary_parallel (Megatron-LM: fp32 operations on each tp rank's logits), plain (PyTorch: fp32 "
+     "operations on all logits), fused (torch.compile, Liger or Transformer Engine: on 16-bit logits, in place) or "
+     "chunked (Liger's fused linear cross-entropy: with the output layer, a chunk of tokens at a time)",
+     PLAN_CHOICE, IN_PLAN(loss), .names = loss_names, .otherwise = " vocabulary_parallel, or the framework's"},
     {"expert-dispatch", "HOW",
      "how tokens reach experts on other ranks: all_to_all (one copy per expert), deepep (DeepEP, HybridEP: one copy "
      "per node that has any of a token's experts, then to each rank there) or all_gather (all tokens to all ranks)",

@@ -31,7 +31,9 @@ static const Quirk quirks[] = {
                 "runs also holds what is made of them and its own part; replicated: gathered, with neither of these "
                 "left by then"},
     {"memory.logit_bytes", QUIRK_NUMBER, IN_MEMORY(logit_bytes), RANGE(4, 64), .part = QUIRK_PART_MEMORY,
-     .meaning = "per logit while the head's backward runs (default: 4 plus the gradient's element)"},
+     .meaning = "per logit while the head's backward runs (default: 4 plus the gradient's element; with \"loss: "
+                "plain\" 12 plus "
+                "two elements, fused: one element); not with \"loss: chunked\""},
     {"memory.vocabulary", QUIRK_CHOICE, IN_MEMORY(vocabulary), CHOICES("padded", "as_is"), .part = QUIRK_PART_MEMORY,
      .meaning = "rows of embedding and head. padded: to a multiple of 128 × tp, as Megatron-LM's "
                 "--make-vocab-size-divisible-by does; as_is: as many as the model has words; tp cuts them, and the "
@@ -109,9 +111,11 @@ static const Quirk quirks[] = {
                 "bring queries, keys and values into its layout and back (default: none)"},
     {"time.attention_copies.backward", QUIRK_NUMBER, IN_TIME(attention_copies.backward), RANGE(0, 100),
      .part = QUIRK_PART_KERNELS, .meaning = "the same for their gradients"},
-    {"time.loss", QUIRK_CHOICE, IN_TIME(loss), CHOICES("plain", "fused"),
-     .meaning = "cross-entropy. plain: single operations in fp32; fused: it reads the logits twice in their own format "
-                "and overwrites them with their gradient"},
+    {"time.loss", QUIRK_CHOICE, IN_TIME(loss), CHOICES("vocabulary_parallel", "plain", "fused", "chunked"),
+     .meaning = "cross-entropy. vocabulary_parallel: single operations in fp32 on the logits of each tp rank; plain: "
+                "the same on all logits, which tp ranks gather; fused: it reads the logits twice in their own format "
+                "and overwrites them with their gradient; chunked: so, with the output layer, a chunk of tokens at a "
+                "time, in forward"},
     {"time.sends", QUIRK_CHOICE, IN_TIME(sends), CHOICES("streams", "synchronous"), .part = QUIRK_PART_WAITS,
      .meaning = "synchronous: in 1f1b and interleaved without overlapped sends, the host waits for what a stage "
                 "exchanges before it issues more; otherwise, and in other schedules, streams wait"},

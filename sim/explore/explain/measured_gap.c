@@ -209,7 +209,9 @@ static const struct {
   gboolean (*applies)(const Plan *plan); /* as it was predicted; NULL: always */
 } turns[] = {
     {"--attention", {"flash", "unfused"}},
+    {"--layer-kernels", {"plain", "fused"}},
     {"--norm-kernel", {"plain", "fused"}},
+    {"--loss", {"fused", "plain"}},
     {"--recompute", {"full"}, recomputes_none},
     {"--recompute", {"selective"}},
     {"--recompute", {"none"}},

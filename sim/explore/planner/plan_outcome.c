@@ -197,12 +197,22 @@ static char *recipe(const Said *said, const PlanField *field) {
   return said->asked->framework != NULL ? plan_field_text(field, said->asked) : as_asked(said, field);
 }
 
-/* Where it differs from the framework's, and the model heeds it. */
+/* Where they differ from the framework's. */
+static char *layer_kernels(const Said *said, const PlanField *field) {
+  const Plan *plan = said->asked;
+  return plan->layer_kernels >= 0 && plan->layer_kernels != plan->time.kernels ? plan_field_text(field, plan) : NULL;
+}
+
+static char *loss(const Said *said, const PlanField *field) {
+  const Plan *plan = said->asked;
+  return plan->loss >= 0 && plan->loss != plan->time.loss ? plan_field_text(field, plan) : NULL;
+}
+
+/* Where it differs from the layer's, and the model heeds it. */
 static char *norm_kernel(const Said *said, const PlanField *field) {
   const Plan *plan = said->asked;
-  const gboolean is_framework_plain = plan->time.kernels == FRAMEWORK_KERNELS_PLAIN;
   const gboolean is_said = plan->norm_kernel >= 0 && said->outcome->model->norm == NORM_RMSNORM &&
-                           (plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN) != is_framework_plain;
+                           plan->norm_kernel != said->completed->layer_kernels;
   return is_said ? plan_field_text(field, plan) : NULL;
 }
 
@@ -252,7 +262,9 @@ static const struct {
     {"framework", as_asked},
     {"precision", as_asked},
     {"recipe", recipe},
+    {"layer-kernels", layer_kernels},
     {"norm-kernel", norm_kernel},
+    {"loss", loss},
     {"cuda-graphs", cuda_graphs},
     {"overlap-p2p", of_schedule},
     {"grad-norm-barrier", of_schedule},

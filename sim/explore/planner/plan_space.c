@@ -239,7 +239,7 @@ static gboolean check_models(const Space *space, const GArray *cases, GError **e
              gathered = {.expert_dispatch = DISPATCH_ALL_GATHER};
   const Plan turns = {.pp = 1, .overlap_experts = TRUE}, router = {.cuda_graphs = CUDA_GRAPHS_ROUTER},
              attention = {.cuda_graphs = CUDA_GRAPHS_ATTENTION};
-  return check_heeded(space, cases, "norm-kernel", norm_kernel_names()[FRAMEWORK_KERNELS_PLAIN], &plain, error) &&
+  return check_heeded(space, cases, "norm-kernel", kernels_names()[FRAMEWORK_KERNELS_PLAIN], &plain, error) &&
          check_heeded(space, cases, "expert-dispatch", expert_dispatch_names()[DISPATCH_DEEPEP], &once, error) &&
          check_heeded(space, cases, "expert-dispatch", expert_dispatch_names()[DISPATCH_ALL_GATHER], &gathered,
                       error) &&

@@ -22,8 +22,8 @@ static void without_framework(Plan *plan) {
   plan->time = (FrameworkTime){0};
 }
 
-static void without_plain_norm(Plan *plan) {
-  plan->norm_kernel = FRAMEWORK_KERNELS_FUSED;
+static void without_plain_kernels(Plan *plan) {
+  plan->layer_kernels = plan->norm_kernel = FRAMEWORK_KERNELS_FUSED;
 }
 
 static void without_contention(Plan *plan) {
@@ -47,7 +47,7 @@ static const struct {
     {"kernels",
      "norm, rotation, gate, copies round attention and what is about experts of single operations, and where full "
      "recomputation ends: they are fused, it ends with the layer",
-     QUIRK_PART_KERNELS, without_plain_norm},
+     QUIRK_PART_KERNELS, without_plain_kernels},
     {"tensor-parallel", "how it runs collectives of tp: the reduction of an input gradient beside the weight gradient",
      QUIRK_PART_TENSOR_PARALLEL},
     {"data-parallel",

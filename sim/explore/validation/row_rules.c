@@ -53,7 +53,7 @@ static gboolean read_rule(YamlNode node, Rule *rule, GError **error) {
       {"precision", FIELD_CHOICE, FALSE, offsetof(Rule, precision), .names = precision_names()},
       {"notes", FIELD_NODE, FALSE, offsetof(Rule, notes)},
       {"read_as", FIELD_TEXT, FALSE, offsetof(Rule, read_as)},
-      {"norm_kernel", FIELD_CHOICE, FALSE, offsetof(Rule, norm_kernel), .names = norm_kernel_names()},
+      {"norm_kernel", FIELD_CHOICE, FALSE, offsetof(Rule, norm_kernel), .names = kernels_names()},
       {"source", FIELD_TEXT, TRUE, offsetof(Rule, source)},
   };
   if (!yaml_map_read(node, fields, G_N_ELEMENTS(fields), rule, error) || !check_notes(rule->notes, error))

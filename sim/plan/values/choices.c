@@ -13,8 +13,12 @@ static const char *const recompute_table[N_RECOMPUTES + 1] = {
     [RECOMPUTE_NONE] = "none", [RECOMPUTE_SELECTIVE] = "selective", [RECOMPUTE_FULL] = "full"};
 static const char *const attention_table[N_ATTENTIONS + 1] = {
     [ATTENTION_FLASH] = "flash", [ATTENTION_UNFUSED] = "unfused"};
-static const char *const norm_kernel_table[] = {
+static const char *const kernels_table[] = {
     [FRAMEWORK_KERNELS_FUSED] = "fused", [FRAMEWORK_KERNELS_PLAIN] = "plain", NULL};
+static const char *const loss_table[N_LOSSES + 1] = {[LOSS_VOCABULARY_PARALLEL] = "vocabulary_parallel",
+                                                     [LOSS_PLAIN] = "plain",
+                                                     [LOSS_FUSED] = "fused",
+                                                     [LOSS_CHUNKED] = "chunked"};
 static const char *const cp_comm_table[N_CP_COMMS + 1] = {
     [CP_RING] = "ring", [CP_ALL_GATHER] = "all_gather", [CP_ULYSSES] = "ulysses"};
 static const char *const cp_comm_engine_table[N_CP_COMMS + 1] = {
@@ -41,8 +45,12 @@ const char *const *attention_names(void) {
   return attention_table;
 }
 
-const char *const *norm_kernel_names(void) {
-  return norm_kernel_table;
+const char *const *kernels_names(void) {
+  return kernels_table;
+}
+
+const char *const *loss_names(void) {
+  return loss_table;
 }
 
 const char *const *cuda_graphs_names(void) {

@@ -41,7 +41,9 @@ const char *axis_name(Axis axis);
 const char *const *axis_names(void);
 const char *const *recompute_names(void);
 const char *const *attention_names(void);
-const char *const *norm_kernel_names(void);
+/* Of an RMSNorm, or of all that a layer does between its products: FrameworkKernels. */
+const char *const *kernels_names(void);
+const char *const *loss_names(void);
 const char *const *expert_dispatch_names(void);
 const char *const *cuda_graphs_names(void);
 const char *const *cp_comm_names(void);

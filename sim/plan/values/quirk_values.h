@@ -11,7 +11,7 @@ typedef enum { FRAMEWORK_KERNELS_FUSED, FRAMEWORK_KERNELS_PLAIN } FrameworkKerne
 typedef enum { GATHERED_SHARDED, GATHERED_KEPT } GatheredInputs;
 typedef enum { SELECTIVE_SCORES, SELECTIVE_PRODUCTS, SELECTIVE_CORE } SelectiveRecompute;
 
-typedef enum { LOSS_PLAIN, LOSS_FUSED } FrameworkLoss;
+typedef enum { LOSS_VOCABULARY_PARALLEL, LOSS_PLAIN, LOSS_FUSED, LOSS_CHUNKED, N_LOSSES } FrameworkLoss;
 typedef enum { ROTATION_FUSED, ROTATION_SINGLE } FrameworkRotation;
 typedef enum { SENDS_ON_STREAMS, SENDS_SYNCHRONOUS } FrameworkSends;
 typedef enum { STAGE_TENSORS_WHOLE, STAGE_TENSORS_SPLIT } FrameworkStageTensors;

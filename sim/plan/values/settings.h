@@ -37,9 +37,11 @@ typedef struct Settings {
   Precision precision;
   Recipe recipe;
   Attention attention;
-  int norm_kernel; /* FrameworkKernels of an RMSNorm: one kernel, or single operations; −1: the framework's, or else
-                      fused */
-  char *framework; /* owned; as the user named it; NULL: none */
+  int layer_kernels; /* FrameworkKernels of RMSNorm, rotation and gate: one kernel each, or single operations; −1: the
+                        framework's, or else fused */
+  int norm_kernel;   /* the same of an RMSNorm alone; −1: as layer_kernels */
+  int loss;          /* FrameworkLoss; −1: the framework's, or else vocabulary-parallel */
+  char *framework;   /* owned; as the user named it; NULL: none */
   FrameworkMemory memory; /* what the framework adds to memory; zeroed: nothing */
   FrameworkTime time;     /* how the framework spends time; zeroed: unknown */
   gboolean overlap_grad;  /* gradient collectives overlap with backward */

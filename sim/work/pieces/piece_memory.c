@@ -322,8 +322,10 @@ static PieceMemory embedding_memory(const LocalSizes *local) {
   };
 }
 
-/* Bytes per logit kept from forward, and those made in addition while backward runs. Unfused: the softmax in fp32,
- * replacing the logits, and their gradient; fused, the gradient has already replaced the logits. */
+/* Bytes per logit kept from forward, and those made in addition while backward runs. Vocabulary-parallel: the softmax
+ * in fp32, replacing the logits, and their gradient. Plain: PyTorch's cross_entropy keeps the log-softmax beside the
+ * logits that the model returns, and makes its gradient and that of the logits in fp32 before it converts the latter.
+ * Fused, the gradient has already replaced the logits. */
 static double kept_of_logit(const LocalSizes *local) {
   const double capped = local->model->capped_logits ? local->element_bytes : 0;
   return (local->method->time.loss == LOSS_FUSED ? local->element_bytes : 4) + capped;
@@ -333,12 +335,41 @@ static double made_of_logit(const LocalSizes *local) {
   const double stated = local->method->memory.logit_bytes;
   if (stated > 0)
     return MAX(stated - kept_of_logit(local), 0);
-  return local->method->time.loss == LOSS_FUSED ? 0 : local->element_bytes;
+  switch (local->method->time.loss) {
+  case LOSS_PLAIN:
+    return 8 + 2 * local->element_bytes;
+  case LOSS_FUSED:
+    return 0;
+  default:
+    return local->element_bytes;
+  }
+}
+
+int local_loss_chunks(const LocalSizes *local) {
+  const gint64 factor = (local->vocab_width + local->model->hidden - 1) / local->model->hidden;
+  gint64 chunk = 1;
+  while (chunk * factor < local->tokens)
+    chunk *= 2;
+  return (int)((local->tokens + chunk - 1) / chunk);
+}
+
+/* Chunked (head.c): forward leaves the gradients of the stream and of the weights, and makes a chunk's logits. A fourth
+ * matrix, beside weights, their gradient and what accumulates it, is in the peaks that Liger-Kernel prints. */
+static PieceMemory chunked_loss_memory(const LocalSizes *local) {
+  const double e = local->element_bytes, stream = e * local->split_tokens * local->model->hidden;
+  const double matrix = local_vocab_parameters(local);
+  return (PieceMemory){
+      .saved_bytes = 2 * stream + e * matrix,
+      .released_by_I = 2 * stream,
+      .transient_bytes = e * (double)local->tokens / local_loss_chunks(local) * local->vocab_width + e * matrix,
+  };
 }
 
 /* The norm's input, the product's input, and what is kept of the logits: also the capped ones, from which backward
  * computes the cap's slope. */
 static PieceMemory loss_memory(const LocalSizes *local) {
+  if (local->method->time.loss == LOSS_CHUNKED)
+    return chunked_loss_memory(local);
   const double stream = local->element_bytes * local->split_tokens * local->model->hidden;
   const double logits = (double)local->tokens * local->vocab_width;
   const double gradient = local->element_bytes * logits;

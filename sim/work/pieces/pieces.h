@@ -218,4 +218,6 @@ gboolean recompute_stops_early(const Model *model, const Method *method);
 /* The finished list of a phase, whose items are behind the others of `all`; none if a piece has nothing to do in it.
  * `copied_parameters`: those of the piece that ZeRO-3 copies from and to buffers (pieces.c); 0: none. */
 WorkList piece_list(const LocalSizes *local, Piece piece, Phase phase, double copied_parameters, WorkItems *all);
+/* Chunks of tokens in which a chunked loss is computed. */
+int local_loss_chunks(const LocalSizes *local);
 PieceMemory piece_memory(const LocalSizes *local, Piece piece);
