@@ -165,7 +165,7 @@ static gboolean check_gradient_sums(const Method *method, GError **error) {
 
 static gboolean check_norm_kernel(const Workload *workload, GError **error) {
   const Method *method = workload->method;
-  const gboolean is_of_framework = method->time.kernels == FRAMEWORK_KERNELS_PLAIN;
+  const gboolean is_of_framework = method->time.kernels == FRAMEWORK_KERNELS_PLAIN && method->framework != NULL;
   return !method->plain_norm || workload->model->norm != NORM_RMSNORM ||
          fail_impossible(error, "--norm-kernel plain%s%s: RMSNorm is one kernel here, expected fused",
                          is_of_framework ? ", as framework " : "", is_of_framework ? method->framework : "");

@@ -105,12 +105,13 @@ LaunchTimes framework_launches(const Method *method, const WorkList *work, const
   const int n_kernels = count_kernels(work, FALSE);
   const int n_again = again != NULL ? count_kernels(again, FALSE) : count_kernels(work, TRUE);
   const int n_mtp = method->mtp_layers;
-  const double backward_s = piece_s(host->layer_backward_s, host->ends_backward_s, piece, n_mtp);
-  const double forward_s = piece_s(host->layer_forward_s, host->ends_forward_s, piece, n_mtp);
+  const double hooks_s = zero_shards_weights(method->zero) ? host->zero3_s : 0;
+  const double backward_s = piece_s(host->layer_backward_s + hooks_s, host->ends_backward_s, piece, n_mtp);
+  const double forward_s = piece_s(host->layer_forward_s + hooks_s, host->ends_forward_s, piece, n_mtp);
   /* I and W run apart: as if each were half of B */
   double share = phase == PHASE_I || phase == PHASE_W ? 0.5 : 1;
   return (LaunchTimes){.kernel_s = (phase == PHASE_F ? forward_s : share * backward_s) / MAX(n_kernels, 1),
-                       .again_s = host->layer_again_s / MAX(n_again, 1),
+                       .again_s = (host->layer_again_s + hooks_s) / MAX(n_again, 1),
                        .collective_s = host->collective_s};
 }
 

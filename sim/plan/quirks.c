@@ -81,6 +81,10 @@ static const Quirk quirks[] = {
      .meaning = "the same in backward"},
     {"time.host.collective", QUIRK_SECONDS, IN_TIME(host.collective_s), UP_TO_A_SECOND, .part = QUIRK_PART_HOST,
      .is_optional = TRUE, .meaning = "one tp collective"},
+    {"time.host.zero3", QUIRK_SECONDS, IN_TIME(host.zero3_s), UP_TO_A_SECOND, .part = QUIRK_PART_HOST,
+     .is_optional = TRUE,
+     .meaning = "ZeRO-3: further time in each pass over a layer (forward, again, backward): the hooks that gather and "
+                "release parameters and reduce gradients (default: none)"},
     {"time.expert_host", QUIRK_MAPPING, IN_TIME(expert_host.is_stated), .part = QUIRK_PART_HOST,
      .meaning = "CPU time to issue each kernel of a layer with experts, instead of host's layer; scaled for a GPU file "
                 "with another host_launch than `launch`"},

@@ -173,6 +173,31 @@ TEST(a_step_of_small_kernels_takes_the_hosts_time) {
   ck_assert_double_eq_tol(core_s - unfused_s, 12 * 4.0 / 13 * 5e-3, 0.001);
 }
 
+/* Two GPUs, otherwise as above: 12 layers, each passed over forward and back, or once more to recompute it. */
+static double hooks_s(int zero, Recompute recompute) {
+  g_autoptr(Model) model = model_read("gpt2", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
+  double step_s[2];
+  for (int has_hooks = 0; has_hooks < 2; has_hooks++) {
+    g_autoptr(Plan) plan = plan_said("--gpus 2 --zero %d --global-batch 2 --seq-len 128", zero);
+    plan->recompute = recompute;
+    plan->time.host = (FrameworkHost){.is_stated = TRUE,
+                                      .layer_forward_s = 10e-3,
+                                      .layer_again_s = 10e-3,
+                                      .layer_backward_s = 10e-3,
+                                      .zero3_s = has_hooks * 4e-3};
+    g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
+    step_s[has_hooks] = prediction->step_time_s;
+  }
+  return step_s[1] - step_s[0];
+}
+
+TEST(hooks_of_zero_3_take_their_time_in_each_pass_over_a_layer) {
+  ck_assert_double_eq_tol(hooks_s(3, RECOMPUTE_NONE), 12 * 2 * 4e-3, 1e-3);
+  ck_assert_double_eq_tol(hooks_s(3, RECOMPUTE_FULL), 12 * 3 * 4e-3, 1e-3);
+  ck_assert_double_eq(hooks_s(2, RECOMPUTE_FULL), 0);
+}
+
 /* Of 12 heads a rank of two has 6, no groups of four: the softmax is five operations of PyTorch, each as long to issue
  * as one of the layer's 13 kernels forward, 25 backward: 12 layers · (4/13 · 10 ms + 4/25 · 20 ms). */
 TEST(the_host_issues_each_operation_of_a_softmax_that_cannot_be_fused) {

@@ -134,6 +134,45 @@ TEST(completing_twice_changes_nothing) {
   ck_assert_str_eq(again->schedule, plan->schedule);
 }
 
+/* What a plan says of kernels and loss takes the place of its framework's, with what that holds; what the framework
+ * does already leaves its numbers as they are. */
+TEST(a_plan_says_which_kernels_and_loss_run) {
+  static const struct {
+    int kernels, loss;
+    FrameworkMemory expected; /* kernels, norm_bytes, logits, logit_bytes */
+  } cases[] = {
+      {-1, -1, {.kernels = FRAMEWORK_KERNELS_PLAIN, .norm_bytes = 4, .logits = LOGITS_REPLICATED, .logit_bytes = 24}},
+      {FRAMEWORK_KERNELS_PLAIN,
+       LOSS_PLAIN,
+       {.kernels = FRAMEWORK_KERNELS_PLAIN, .norm_bytes = 4, .logits = LOGITS_REPLICATED, .logit_bytes = 24}},
+      {FRAMEWORK_KERNELS_FUSED, LOSS_FUSED, {.kernels = FRAMEWORK_KERNELS_FUSED, .logits = LOGITS_SPLIT}},
+      {-1, LOSS_CHUNKED, {.kernels = FRAMEWORK_KERNELS_PLAIN, .norm_bytes = 4, .logits = LOGITS_SPLIT}},
+  };
+  const Framework framework = {.memory = cases[0].expected,
+                               .time = {.kernels = FRAMEWORK_KERNELS_PLAIN, .loss = LOSS_PLAIN}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan_set_framework(plan, "plain", &framework);
+    plan->layer_kernels = cases[i].kernels;
+    plan->loss = cases[i].loss;
+    assert_complete(plan);
+    ck_assert_int_eq(plan->memory.kernels, cases[i].expected.kernels);
+    ck_assert_double_eq(plan->memory.norm_bytes, cases[i].expected.norm_bytes);
+    ck_assert_int_eq(plan->memory.logits, cases[i].expected.logits);
+    ck_assert_double_eq(plan->memory.logit_bytes, cases[i].expected.logit_bytes);
+    ck_assert_int_eq(plan->time.kernels, plan->memory.kernels);
+    ck_assert_int_eq(plan->norm_kernel, plan->layer_kernels);
+    ck_assert_int_eq(plan->time.loss, cases[i].loss < 0 ? LOSS_PLAIN : cases[i].loss);
+  }
+  g_autoptr(Plan) whole = plan_new();
+  whole->loss = LOSS_PLAIN;
+  whole->layer_kernels = FRAMEWORK_KERNELS_PLAIN;
+  whole->norm_kernel = FRAMEWORK_KERNELS_FUSED;
+  assert_complete(whole);
+  ck_assert_int_eq(whole->memory.logits, LOGITS_WHOLE);
+  ck_assert_int_eq(whole->norm_kernel, FRAMEWORK_KERNELS_FUSED);
+}
+
 TEST(a_copy_is_equal_and_apart) {
   g_autoptr(Plan) plan = plan_new();
   plan->schedule = g_strdup("gpipe");

@@ -152,6 +152,7 @@ done <<'TABLE'
 1|stepreal: recipe w2+g6+p4+m4+v4, as framework nanotron has it, cannot be trained here: gradients of 4 bytes|0|run --model m.json --framework nanotron --norm-kernel fused
 1|stepreal: --recipe w2+g6+p4+m4+v4 cannot be trained here|0|run --model m.json --recipe w2+g6+p4+m4+v4
 1|--norm-kernel plain: RMSNorm is one kernel here, expected fused|0|run --model m.json --norm-kernel plain
+1|--loss chunked cannot be trained with here|0|run --model m.json --loss chunked
 1|--norm-kernel plain, as framework megatron-deepspeed: RMSNorm is one kernel here, expected fused|0|run --model m.json --framework megatron-deepspeed
 1|--framework internevo: ranks that own whole matrices and broadcast them cannot be run here;expected --zero 0|2|run --model m.json --dp 2 --zero 1 --framework internevo --norm-kernel fused
 1|gradients as framework odd.yaml sums them over dp, in 3 bytes, cannot be summed here: expected 2 or 4;leave --framework out|w|run --model m.json --dp 2 --framework odd.yaml

@@ -358,6 +358,47 @@ TEST(a_fused_loss_leaves_the_gradient_where_the_logits_were) {
   ck_assert_double_eq(before->transient_bytes - after->transient_bytes, 2 * logits);
 }
 
+/* PyTorch's cross_entropy on each of 4 ranks, whose logits they gather: per logit of all words 2 → 4 and three reads
+ * and a write of 4; back what takes as long as 32 bytes, 4 → 2. It keeps 4 and makes 4 + 4 + 2, and holds the 2 of the
+ * logits. */
+TEST(a_plain_loss_is_computed_from_all_logits) {
+  g_autoptr(Plan) plan = plan_of(4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  plan->time.loss = LOSS_PLAIN;
+  plan->memory.logits = LOGITS_REPLICATED;
+  g_autoptr(Workload) workload = workload_new(&gpt, plan, NULL);
+  const WorkList *forward = &workload->work[PIECE_HEAD][PHASE_F];
+  const double logits = 1024.0 * 51200, stream = 2 * 1024.0 * 1024;
+  ck_assert_int_eq(count(forward, "tp.all_reduce"), 0);
+  ck_assert_double_eq(find(forward, "tp.all_gather")->bytes, 2 * logits);
+  ck_assert_double_eq(bytes_of(workload, PIECE_HEAD, PHASE_F, "loss.max"), 10 * logits);
+  ck_assert_double_eq(bytes_of(workload, PIECE_HEAD, PHASE_F, "loss.exp"), 4 * logits);
+  ck_assert_double_eq(bytes_of(workload, PIECE_HEAD, PHASE_F, "loss.softmax"), 8 * logits);
+  ck_assert_double_eq(bytes_of(workload, PIECE_HEAD, PHASE_B, "loss.backward"), 38 * logits);
+  ck_assert_double_eq(workload->memory[PIECE_HEAD].saved_bytes, 2 * stream + 4 * logits);
+  ck_assert_double_eq(workload->memory[PIECE_HEAD].transient_bytes, 12 * logits);
+}
+
+/* 51,200 words are 50 streams of 1,024: of 1,024 tokens a chunk has 21, rounded up to 32. 31 of 32 chunks read the
+ * weights, and read and write their gradient, beside the products: 3 · 2 bytes; backward reads and writes both
+ * gradients once more. No logits are kept: the gradient of the weights is, and a chunk's logits are made, with one
+ * matrix more. */
+TEST(a_chunked_loss_keeps_the_gradients_of_its_product) {
+  g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  plan->time.loss = LOSS_CHUNKED;
+  g_autoptr(Workload) workload = workload_new(&gpt, plan, NULL);
+  const double logits = 1024.0 * 51200, stream = 2 * 1024.0 * 1024, matrix = 51200.0 * 1024;
+  ck_assert_double_eq(bytes_of(workload, PIECE_HEAD, PHASE_F, "loss.max") +
+                          bytes_of(workload, PIECE_HEAD, PHASE_F, "loss.exp") +
+                          bytes_of(workload, PIECE_HEAD, PHASE_F, "loss.softmax"),
+                      3 * 2 * logits);
+  ck_assert_double_eq(bytes_of(workload, PIECE_HEAD, PHASE_B, "loss.backward"), 2 * stream);
+  ck_assert_double_eq(bytes_of(workload, PIECE_HEAD, PHASE_B, "loss.sums"), (31 * 3 + 2) * 2 * matrix);
+  ck_assert_int_eq(count(&workload->work[PIECE_HEAD][PHASE_I], "loss.sums"), 0);
+  const PieceMemory *memory = &workload->memory[PIECE_HEAD];
+  ck_assert_double_eq(memory->saved_bytes, 2 * stream + 2 * matrix);
+  ck_assert_double_eq(memory->transient_bytes, 2 * logits / 32 + 2 * matrix);
+}
+
 TEST(narrow_formats_convert_the_operands_of_the_layers) {
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   plan->precision = PRECISION_FP8;

@@ -65,12 +65,14 @@ typedef struct {
   double attention_forward, attention_backward; /* (0, 1]; 0: the GPU file's */
 } FrameworkRates;
 
-/* CPU time to issue the kernels of a layer, of the embedding or head, and a tp collective. */
+/* CPU time to issue the kernels of a layer, of the embedding or head, and a tp collective; and what ZeRO-3 adds to each
+ * pass over a layer. */
 typedef struct {
   gboolean is_stated; /* FALSE: all of it is unknown */
   double layer_forward_s, layer_again_s, layer_backward_s;
   double ends_forward_s, ends_backward_s;
   double collective_s;
+  double zero3_s;
 } FrameworkHost;
 
 /* The same for each kernel and collective of a layer with experts, by a host that issues one kernel in launch_s. */

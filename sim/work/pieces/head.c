@@ -11,17 +11,20 @@
  * twice, once for maximum and sum and once for its gradient, which overwrites it and which backward multiplies: e, e,
  * e and 2e. Under a framework that computes the loss from whole logits (PyTorch's cross_entropy), the ranks of tp
  * gather them, and each converts all to fp32 and makes their log-softmax in three passes (4, 4, 4 + 4); back it makes
- * the loss's gradient (4) and, in two passes, that of the logits (4, 4 + 4 + 4), which is converted.
+ * the loss's gradient (4) and, in two passes, that of the logits (4, 4 + 4 + 4), which is converted. Without
+ * conversions that takes as long as 16 and 32 bytes would, by Liger-Kernel's benchmark of cross-entropy: the latter are
+ * counted.
  *
  * Chunked, with the output layer (Liger-Kernel's fused_linear_cross_entropy.py, v0.1.0 to v0.6.1, 2024-25): of V words
  * and a stream h wide the T tokens are cut in chunks of T/⌈V/h⌉, rounded up to a power of 2, so that a chunk's logits
  * are about as large as the stream. For each, forward computes logits, loss, their gradient in place and both gradients
  * of the product, so that all chunks but the first read the weights twice more (2e) and read and write their gradient
- * (2e), of which the products hide a fourth: with 3e its benchmark's four times on A100 (benchmark/data of v0.4.2, 4,096
- * to 32,768 tokens, 128,256 words, stream 4,096: 121, 167, 277 and 511 ms) are 1 to 9 % shorter than predicted. Backward
- * multiplies both gradients by the loss's. The host waits for the number of tokens that count. Products are listed as
- * one, in their own phases: when they run matters only where stages wait for each other. Since v0.6.2 gradients of
- * weights are made apart and added through fp32, some 12 bytes more of each weight and chunk, which is not counted.
+ * (2e), of which the products hide a fourth: with 3e its benchmark's four times on A100 (benchmark/data of v0.4.2,
+ * 4,096 to 32,768 tokens, 128,256 words, stream 4,096: 121, 167, 277 and 511 ms) are 1 to 9 % shorter than predicted.
+ * Backward multiplies both gradients by the loss's. The host waits for the number of tokens that count. Products are
+ * listed as one, in their own phases: when they run matters only where stages wait for each other. Since v0.6.2
+ * gradients of weights are made apart and added through fp32, some 12 bytes more of each weight and chunk, which is not
+ * counted.
  *
  * Logits capped at ±c (Gemma 2, arXiv 2408.00118 §2) take one more kernel each way, c·tanh(x/c): 2e, and 3e
  * back. Under cp the micro-batch's loss and its count of tokens are summed over the ranks that have its other tokens
@@ -56,7 +59,7 @@ static LossBytes loss_kernels(const LocalSizes *local) {
   if (local->method->time.loss == LOSS_FUSED)
     return (LossBytes){e, e, e, 2 * e};
   if (local->method->time.loss == LOSS_PLAIN)
-    return (LossBytes){cast + loss_bytes, loss_bytes, 2 * loss_bytes, 5 * loss_bytes + cast};
+    return (LossBytes){cast + loss_bytes, loss_bytes, 2 * loss_bytes, 8 * loss_bytes + cast};
   return (LossBytes){cast + loss_bytes, 5 * loss_bytes, 2 * loss_bytes, 2 * loss_bytes + cast};
 }
 
