@@ -509,6 +509,14 @@ static void add_recompute(const LaunchCase *c, GString *out) {
   add(out, "--attention-backend %s", c->plan->attention == ATTENTION_FLASH ? "flash" : "unfused");
 }
 
+/* Fused by Transformer Engine (--cross-entropy-fusion-impl, core 0.12 on), or in its own operations. */
+static void add_loss(const LaunchCase *c, GString *out) {
+  const int loss = c->plan->time.loss;
+  add_flag(out, loss == LOSS_FUSED, "--cross-entropy-loss-fusion --cross-entropy-fusion-impl te");
+  if (loss == LOSS_PLAIN || loss == LOSS_CHUNKED)
+    launch_notice(c, "predicted with --loss %s: Megatron-LM has vocabulary_parallel and fused", loss_names()[loss]);
+}
+
 /* How many queues the GPU takes kernels from, which Megatron-LM insists on (validate_args() of arguments.py, 2026-08):
  * one where collectives of tp or cp are to start before the products beside them, but from Blackwell on; more under its
  * FSDP; its words for experts that overlap are "larger". NULL: as it is. */
@@ -531,6 +539,7 @@ char *launch_megatron_write(const LaunchCase *c) {
   add_graphs(c, arguments);
   add_precision(c, arguments);
   add_recompute(c, arguments);
+  add_loss(c, arguments);
   if (c->plan->pp > 1 && !c->plan->grad_norm_barrier)
     launch_notice(c, "predicted with --grad-norm-barrier off: Megatron-LM waits for the norm of all gradients");
   if (c->plan->framework == NULL)

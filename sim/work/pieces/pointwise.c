@@ -8,7 +8,8 @@
  *     RMSNorm   in fp32: convert (e + 4), square (8), mean (4), divide (8), convert back (4 + e), times weight (2e)
  *       back    the weight's two gradients (5e) and a sum (e); convert (e + 4), the division's two (8 + 12) and a sum
  *               (4), the square's (a power, its factor and a product: 28), add (12), convert back (4 + e)
- *     rotation  swap the halves (negate, join: 3 tensors), two products and a sum (7), as many back
+ *     rotation  swap the halves (negate, join: 3 tensors), two products and a sum (7), as many back; all but the sum (3)
+ *               move parts of rows or broadcast cosine and sine, and are strided (strided_rate)
  *     gate      SiLU (2) and product (3); back: both factors' gradients (6), SiLU's (3), joined (4)
  *
  * Transformer Engine's kernel does not support a factor on cosine and sine. If a framework uses single operations for
@@ -99,8 +100,10 @@ static void rotate(ItemList *list, gboolean backward) {
   if (rotates_in_operations(local))
     item_list_strided_operations(list, name, 2 * (backward ? 7 : 12), (backward ? 14 : 12) * pass_bytes,
                                  5 * pass_bytes);
+  else if (is_plain(local))
+    item_list_strided_operations(list, name, 1, 10 * pass_bytes, 7 * pass_bytes);
   else
-    item_list_memory(list, name, (is_plain(local) ? 10 : 2) * pass_bytes);
+    item_list_memory(list, name, 2 * pass_bytes);
 }
 
 void rope_forward(ItemList *list) {
