@@ -34,6 +34,8 @@ static gboolean check_model(const Workload *workload, GError **error) {
       {model->head_dim % 2 != 0 || model->latent.rope_dim % 2 != 0, "an odd head size"},
       {model_has_experts(model) && (!model->gated || model_has_expert_biases(model)),
        "experts without a gate, or with biases"},
+      {model_window(model, workload->method->seq_len) > 0 && model->is_chunked, "attention in chunks"},
+      {model->fixed_qk_norms, "norms of q and k without weights"},
       {model->has_sinks, "a learned term in the softmax's denominator"},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(missing); i++)

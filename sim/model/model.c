@@ -110,6 +110,8 @@ gint64 model_norm_parameters(const Model *model) {
 
 gint64 model_qk_norm_parameters(const Model *model) {
   const gint64 all = model->n_heads + model->n_kv_heads;
+  if (model->fixed_qk_norms)
+    return 0;
   const gint64 heads[] = {[QK_NORMS_NONE] = 0, [QK_NORMS_HEADS] = 2, [QK_NORMS_OWN] = all, [QK_NORMS_WHOLE] = all};
   return norm_vectors(model, model->bare_norms || model->bare_qk_norms) * heads[model->qk_norms] * model->head_dim;
 }

@@ -91,12 +91,15 @@ typedef struct {
   gboolean post_norms;      /* two more norms: each branch's output is normalised before it is added (Gemma 2) */
   DropoutRates dropout_rate;
   Norm norm;
-  gboolean bare_norms;    /* LayerNorm without bias (MPT's no_bias) */
-  gboolean bare_qk_norms; /* the same for the norms of q and k only (StableLM) */
-  gboolean fixed_norms;   /* LayerNorm without scale or bias (OLMo 1) */
+  gboolean bare_norms;     /* LayerNorm without bias (MPT's no_bias) */
+  gboolean bare_qk_norms;  /* the same for the norms of q and k only (StableLM) */
+  gboolean fixed_qk_norms; /* norms of q and k without weights (Llama 4) */
+  gboolean fixed_norms;    /* LayerNorm without scale or bias (OLMo 1) */
   Positions positions;
-  gint64 window; /* most tokens a token attends to, itself included (sliding window, arXiv 2310.06825 §2); 0: all
-                    before it */
+  gint64 window;       /* most tokens a token attends to, itself included (sliding window, arXiv 2310.06825 §2); 0: all
+                          before it */
+  gboolean is_chunked; /* the window is a chunk: sequences are cut into pieces of so many tokens, and a token attends
+                          to those before it in its own (Llama 4) */
   gboolean some_windowed;   /* only some of the layers have the window (Qwen2's max_window_layers) */
   char *windowed_layers;    /* owned; per layer '1' with the window, '0' without; NULL: all layers are alike */
   char *unrotated_layers;   /* owned; one character per layer: '1' if q and k are not rotated (SmolLM3); NULL: all are
@@ -126,12 +129,12 @@ typedef struct {
 
 /* Read `file`. A bare name `x` without a slash also means models/x.json, searched in the working directory, then in
  * $STEPSIM_DATA, then in the data shipped with the program (data_path.h). Dialects understood: Llama/Mistral/Qwen
- * (hidden_size …), its descendants (Gemma, Phi-3, OLMo, GLM, Granite, ERNIE, EXAONE, Hunyuan …), GPT-2 (n_embd …),
- * GPT-J, GPT-NeoX, Phi, StarCoder, MPT (d_model …), BLOOM, Falcon, Command R, StableLM, OPT; with experts Mixtral,
- * Qwen2- and Qwen3-MoE, OLMoE, GLM-4.5, DeepSeek-V2 and -V3, Kimi-K2, dots.llm1, MiniMax-M2, Phi-3.5-MoE, Granite,
- * ERNIE, Hunyuan. Refused as IMPOSSIBLE: experts in other families and encoder-decoder configs, recognised by their
- * keys; linear attention, state spaces and heads shared between layers, recognised by model_type. INPUT with
- * file:line, what was found and what was expected. */
+ * (hidden_size …), its descendants (Gemma, Phi-3, OLMo, GLM, Granite, ERNIE, EXAONE, Hunyuan, Baichuan, Qwen 1 …),
+ * GPT-2 (n_embd …), GPT-J, GPT-NeoX, Phi, StarCoder, MPT (d_model …), BLOOM, Falcon, Command R, StableLM, OPT; with
+ * experts Mixtral, Qwen2- and Qwen3-MoE, Llama 4's text part, OLMoE, GLM-4.5, DeepSeek-V2 and -V3, Kimi-K2, dots.llm1,
+ * MiniMax-M2, Phi-3.5-MoE, Granite, ERNIE, Hunyuan. Refused as IMPOSSIBLE: experts in other families and
+ * encoder-decoder configs, recognised by their keys; linear attention, state spaces and heads shared between layers,
+ * recognised by model_type. INPUT with file:line, what was found and what was expected. */
 Model *model_read(const char *file, GError **error);
 /* Check that the model's sizes, each at least 1, fit together: key-value heads divide the heads, and parameter counts
  * do not overflow. INPUT, with `where` in front. */

@@ -2,8 +2,8 @@
  * of v4.46 to v5.0 (2024-26). Values known to differ between releases (RoPE bases of Cohere and OLMo 3) are left out.
  * RefinedWeb's are Falcon's. max_positions is given only where positions are learned.
  *
- * Kimi-K2's class is in no release: its configs name everything. DeepSeek-V2's class has no default for the experts
- * per token. */
+ * Qwen 1's and Baichuan's are published with their weights (2023), not in Transformers. Kimi-K2's class is in no
+ * release: its configs name everything. DeepSeek-V2's class has no default for the experts per token. */
 #include "model_defaults.h"
 
 #include <string.h>
@@ -109,6 +109,12 @@ static const ModelDefaults defaults[] = {
     {"starcoder2", "Starcoder2", {SIZES(49152, 24, 12288), .n_kv_heads = 2}},
     {"nemotron", "Nemotron", {SIZES(256000, 48, 24576)}},
     {"granite", "Granite", {SIZES(32000, 32, 11008)}},
+    {"baichuan", "Baichuan", {.n_layers = 0}}, /* two classes, whose defaults differ */
+    {"qwen", "QWen", {SIZES(151936, 32, 22016)}},
+    {"llama4_text",
+     "Llama4",
+     {SIZES(202048, 40, 8192), .rotary_base = 500000, .n_kv_heads = 8, .head_dim = 128,
+      .experts = {.n = 16, .per_token = 1}}},
     {"llama", "Llama", {SIZES(32000, 32, 11008)}},
     {"mistral", "Mistral", {SIZES(32000, 32, 14336), .n_kv_heads = 8}},
     {"phi3", "Phi3", {SIZES(32064, 32, 8192)}},

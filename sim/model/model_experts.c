@@ -118,6 +118,43 @@ gboolean model_read_qwen_moe(const JsonFile *json, Model *model, GError **error)
   return finish_experts(json, model, error);
 }
 
+/* moe_layers, which saved configs have, lists what interleave_moe_layer_step says: each such layer. */
+static gboolean check_expert_layers(const JsonFile *json, const Model *model, GError **error) {
+  static const char key[] = "moe_layers";
+  const gint64 every = model->experts.every;
+  if (!json_file_has(json->root, key))
+    return TRUE;
+  JsonNode *node = json_object_get_member(json->root, key);
+  if (!JSON_NODE_HOLDS_ARRAY(node))
+    return fail_input(error, "%s:%u: %s: expected a list", json->file, json_file_line(json, json->root, key), key);
+  JsonArray *layers = json_node_get_array(node);
+  const guint n = json_array_get_length(layers);
+  gboolean is_regular = n == model->n_layers / every;
+  for (guint i = 0; i < n && is_regular; i++) {
+    gint64 layer;
+    is_regular = json_node_integer(json_array_get_element(layers, i), (IntegerRange){0, MOST_LAYERS}, &layer) &&
+                 layer == (i + 1) * every - 1;
+  }
+  return is_regular || fail_impossible(error,
+                                       "%s:%u: %s: found other layers than every %" G_GINT64_FORMAT
+                                       ". (interleave_moe_layer_step): only these are modelled",
+                                       json->file, json_file_line(json, json->root, key), key, every);
+}
+
+/* The routed and the shared expert are as wide as intermediate_size, layers without experts as intermediate_size_mlp.
+ */
+gboolean model_read_llama4_experts(const JsonFile *json, Model *model, GError **error) {
+  ModelExperts *experts = &model->experts;
+  experts->ffn_hidden = experts->shared_ffn_hidden = model->ffn_hidden;
+  experts->every = experts->phase = 1;
+  model->ffn_hidden = 16384;
+  const Count counts[] = {{"num_experts_per_tok", MOST_EXPERTS, &experts->per_token, TRUE},
+                          {"intermediate_size_mlp", MOST_WIDTH, &model->ffn_hidden, TRUE},
+                          {"interleave_moe_layer_step", MOST_LAYERS, &experts->every, TRUE}};
+  return read_n_experts(json, experts, error) && read_counts(json, counts, G_N_ELEMENTS(counts), error) &&
+         check_expert_layers(json, model, error) && finish_experts(json, model, error);
+}
+
 static gboolean read_latent(const JsonFile *json, Model *model, GError **error) {
   ModelLatent *latent = &model->latent;
   gint64 plain_dim = latent->v_head_dim; /* both default to 128 */

@@ -266,6 +266,9 @@ static const ModelFamily families[] = {
      .read_details = model_read_biases},
     {.types = {"granite"}, LLAMA_BLOCK, .read_details = model_read_granite},
     {.types = {"mistral"}, LLAMA_BLOCK, .read_details = model_read_mistral},
+    {.types = {"baichuan"}, LLAMA_BLOCK, .read_details = model_read_baichuan},
+    {.types = {"qwen"}, LLAMA_BLOCK, .qkv_bias = TRUE, .read_details = model_read_qwen},
+    {.types = {"llama4_text"}, LLAMA_BLOCK, .parts = PART_EXPERTS, .read_details = model_read_llama4},
     {.types = {"llama", "phi3"}, .marks = {"hidden_size"}, LLAMA_BLOCK, .read_details = model_read_llama},
 };
 
@@ -278,8 +281,10 @@ static const struct {
     {"query_pre_attn_scalar", NULL, "gemma2 or gemma3_text"},
     {"sliding_window_pattern", NULL, "gemma3_text, cohere2 or exaone4"},
     {"partial_rotary_factor", NULL, "glm, glm4, glm4_moe, phi, stablelm or nemotron"},
-    {"no_rope_layer_interval", NULL, "smollm3"},
-    {"no_rope_layers", NULL, "smollm3"},
+    {"no_rope_layer_interval", NULL, "smollm3 or llama4_text"},
+    {"no_rope_layers", NULL, "smollm3 or llama4_text"},
+    {"attention_chunk_size", NULL, "llama4_text"},
+    {"kv_channels", NULL, "qwen"},
     {"use_qk_norm", NULL, "cohere, glm4_moe, minimax_m2 or hunyuan_v1_moe"},
     {"residual_multiplier", NULL, "granite or granitemoe"},
 };
@@ -289,7 +294,7 @@ static const struct {
   const char *type, *kind;
 } other_kinds[] = {
     {"minimax", "linear attention in most layers"},
-    {"qwen3_next", "linear attention in most layers"},
+    {"qwen3_next", "linear attention (gated delta nets) in most layers"},
     {"kimi_linear", "linear attention in most layers"},
     {"mamba", "state spaces in place of attention"},
     {"mamba2", "state spaces in place of attention"},

@@ -52,6 +52,10 @@ typedef struct {
  * not cover every layer. */
 gboolean model_read_window(const JsonFile *json, Model *model, WindowDefaults defaults, GError **error);
 
+/* Read attention_chunk_size and which layers have it: from layer_types, else those that rotate q and k (Llama 4). INPUT
+ * for a list that does not cover every layer. */
+gboolean model_read_chunks(const JsonFile *json, Model *model, GError **error);
+
 /* A string of '1' or '0' for each of `n` layers; owned by the caller. */
 char *model_marked_layers(const int *marked, guint n);
 
@@ -66,9 +70,9 @@ ModelReader model_read_llama, model_read_mistral, model_read_smollm3, model_read
     model_read_glm, model_read_glm4, model_read_glm4_moe, model_read_minimax_m2, model_read_phimoe, model_read_dots1,
     model_read_granite_moe, model_read_ernie, model_read_ernie_moe, model_read_exaone4, model_read_hunyuan,
     model_read_hunyuan_moe, model_read_seed_oss, model_read_cohere, model_read_cohere2, model_read_olmo,
-    model_read_stablelm, model_read_starcoder2;
+    model_read_stablelm, model_read_starcoder2, model_read_baichuan, model_read_qwen, model_read_llama4;
 
 /* Families with experts (model_experts.c). The model already holds the type's defaults. INPUT for what is missing or
  * out of range, IMPOSSIBLE if layers with and without experts alternate in a way that is not modelled. */
 ModelReader model_read_plain_experts, model_read_qwen_moe, model_read_ernie_experts, model_read_hunyuan_experts,
-    model_read_glm_experts, model_read_deepseek;
+    model_read_glm_experts, model_read_deepseek, model_read_llama4_experts;

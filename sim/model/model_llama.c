@@ -57,13 +57,20 @@ static gboolean read_rotated_layers(const JsonFile *json, int *unrotated, guint 
   return TRUE;
 }
 
+/* Whether no_rope_layers is there; Llama 4's first configs have an empty list, which counts as none. */
+static gboolean lists_rotated_layers(const JsonFile *json) {
+  JsonNode *node = json_object_get_member(json->root, "no_rope_layers");
+  return json_file_has(json->root, "no_rope_layers") &&
+         !(JSON_NODE_HOLDS_ARRAY(node) && json_array_get_length(json_node_get_array(node)) == 0);
+}
+
 /* Unless the config lists them, every `every`-th layer does not rotate q and k. */
 static gboolean read_unrotated(const JsonFile *json, Model *model, gint64 every, GError **error) {
   const guint n = (guint)model->n_layers;
   g_autofree int *unrotated = g_new(int, n);
   for (guint i = 0; i < n; i++)
     unrotated[i] = (i + 1) % every == 0;
-  if (json_file_has(json->root, "no_rope_layers") && !read_rotated_layers(json, unrotated, n, error))
+  if (lists_rotated_layers(json) && !read_rotated_layers(json, unrotated, n, error))
     return FALSE;
   for (guint i = 0; i < n; i++)
     if (unrotated[i] && model->unrotated_layers == NULL)
@@ -362,4 +369,44 @@ gboolean model_read_starcoder2(const JsonFile *json, Model *model, GError **erro
     return FALSE;
   model_set_biases(model, bias, bias);
   return model_read_window(json, model, plain_window, error);
+}
+
+/* One W_pack for q, k and v. The class of 7B has max_position_embeddings and rotates, that of 13B, whose configs have
+ * model_max_length alone, has ALiBi (modeling_baichuan.py of Baichuan-7B, Baichuan-13B-Base and both Baichuan2, 2023).
+ */
+gboolean model_read_baichuan(const JsonFile *json, Model *model, GError **error) {
+  model->positions = json_file_has(json->root, "max_position_embeddings") ? POSITIONS_ROTARY : POSITIONS_ALIBI;
+  return TRUE;
+}
+
+/* intermediate_size counts gate and its companion together, kv_channels is the size of a head, and c_attn alone always
+ * has biases (modeling_qwen.py of Qwen-7B, 2023). */
+gboolean model_read_qwen(const JsonFile *json, Model *model, GError **error) {
+  gboolean no_bias = TRUE;
+  if (!json_file_flag(json, json->root, "no_bias", &no_bias, error) ||
+      !json_file_integer(json, json->root, "kv_channels", (IntegerRange){1, 1 << 20}, &model->head_dim, error))
+    return FALSE;
+  if (model->ffn_hidden % 2 != 0)
+    return fail_input(error,
+                      "%s: found %" G_GINT64_FORMAT " as the width of gate and MLP together, expected an even one",
+                      json->file, model->ffn_hidden);
+  model->ffn_hidden /= 2;
+  model_set_biases(model, !no_bias, !no_bias);
+  model->qkv_bias = TRUE;
+  return TRUE;
+}
+
+/* Most layers rotate q and k, neighbouring columns, then normalise them without weights, and attend within chunks;
+ * every fourth does none of it (Llama4TextAttention of Transformers, 2025-26). Norms are counted in all layers. */
+gboolean model_read_llama4(const JsonFile *json, Model *model, GError **error) {
+  gboolean qk_norm = TRUE;
+  gint64 interval = 4;
+  model->rotates_pairs = TRUE;
+  if (!json_file_flag(json, json->root, "use_qk_norm", &qk_norm, error) ||
+      !json_file_integer(json, json->root, "no_rope_layer_interval", (IntegerRange){1, G_MAXINT32}, &interval, error) ||
+      !read_unrotated(json, model, interval, error) || !model_read_biases(json, model, error))
+    return FALSE;
+  model->qk_norms = qk_norm ? QK_NORMS_HEADS : QK_NORMS_NONE;
+  model->fixed_qk_norms = model->norms_rotated = qk_norm;
+  return model_read_chunks(json, model, error) && model_read_llama4_experts(json, model, error);
 }

@@ -171,6 +171,7 @@ typedef struct {
  * others'. */
 static gboolean read_dropout(const JsonFile *json, const ModelFamily *family, Model *model, GError **error) {
   static const DropoutKey keys[] = {{"attn_pdrop", offsetof(Model, dropout_rate.attention)},
+                                    {"attn_dropout_prob", offsetof(Model, dropout_rate.attention)},
                                     {"attention_dropout", offsetof(Model, dropout_rate.attention)},
                                     {"resid_pdrop", offsetof(Model, dropout_rate.hidden)},
                                     {"hidden_dropout", offsetof(Model, dropout_rate.hidden)},
@@ -189,6 +190,8 @@ static gboolean read_dropout(const JsonFile *json, const ModelFamily *family, Mo
     model->dropout_rate.attention = model->dropout_rate.hidden = default_rate;
   model->dropout_rate.embedding = model->dropout_rate.hidden;
   return json_file_number(json, json->root, "embd_pdrop", (RealRange){0, 1}, &model->dropout_rate.embedding, error) &&
+         json_file_number(json, json->root, "emb_dropout_prob", (RealRange){0, 1}, &model->dropout_rate.embedding,
+                          error) &&
          json_file_number(json, json->root, "embedding_dropout", (RealRange){0, 1}, &model->dropout_rate.embedding,
                           error) &&
          json_file_number(json, json->root, "emb_pdrop", (RealRange){0, 1}, &model->dropout_rate.embedding, error);

@@ -1,4 +1,4 @@
-/* Sliding windows: on all layers, on some, or alternating. */
+/* Sliding windows and chunks: on all layers, on some, or alternating. */
 #include "model_family.h"
 
 #include <string.h>
@@ -8,14 +8,14 @@
 static const char layer_types[] = "layer_types", sliding[] = "sliding_attention", whole[] = "full_attention";
 static const char pattern_key[] = "sliding_window_pattern";
 
-/* Whether layer_types gives layer `i` the window; −1 with INPUT. */
-static int read_layer_type(const JsonFile *json, JsonArray *types, guint i, GError **error) {
+/* Whether layer_types gives layer `i` the window, which it calls `limited`; −1 with INPUT. */
+static int read_layer_type(const JsonFile *json, JsonArray *types, const char *limited, guint i, GError **error) {
   JsonNode *node = json_array_get_element(types, i);
   const char *type = json_node_get_value_type(node) == G_TYPE_STRING ? json_node_get_string(node) : "";
-  if (strcmp(type, sliding) == 0 || strcmp(type, whole) == 0)
-    return strcmp(type, sliding) == 0;
+  if (strcmp(type, limited) == 0 || strcmp(type, whole) == 0)
+    return strcmp(type, limited) == 0;
   fail_input(error, "%s:%u: %s: item %u: expected \"%s\" or \"%s\"", json->file,
-             json_file_line(json, json->root, layer_types), layer_types, i + 1, sliding, whole);
+             json_file_line(json, json->root, layer_types), layer_types, i + 1, limited, whole);
   return -1;
 }
 
@@ -47,14 +47,14 @@ static void take_turns(Model *model, const int *windowed) {
 }
 
 /* layer_types has an entry for every layer. */
-static gboolean read_layer_types(const JsonFile *json, int *windowed, guint n, GError **error) {
+static gboolean read_layer_types(const JsonFile *json, const char *limited, int *windowed, guint n, GError **error) {
   JsonNode *node = json_object_get_member(json->root, layer_types);
   JsonArray *types = JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
   if (types == NULL || json_array_get_length(types) != n)
     return fail_input(error, "%s:%u: %s: expected a list of %u layers", json->file,
                       json_file_line(json, json->root, layer_types), layer_types, n);
   for (guint i = 0; i < n; i++) {
-    windowed[i] = read_layer_type(json, types, i, error);
+    windowed[i] = read_layer_type(json, types, limited, i, error);
     if (windowed[i] < 0)
       return FALSE;
   }
@@ -101,7 +101,7 @@ gboolean model_read_window(const JsonFile *json, Model *model, WindowDefaults de
   const guint n = (guint)model->n_layers;
   g_autofree int *windowed = g_new(int, n);
   if (used && json_file_has(json->root, layer_types)) {
-    if (!read_layer_types(json, windowed, n, error))
+    if (!read_layer_types(json, sliding, windowed, n, error))
       return FALSE;
     take_turns(model, windowed);
     return TRUE;
@@ -117,5 +117,22 @@ gboolean model_read_window(const JsonFile *json, Model *model, WindowDefaults de
   if (n_whole >= model->n_layers)
     model->window = 0;
   model->some_windowed = model->window > 0 && n_whole > 0;
+  return TRUE;
+}
+
+gboolean model_read_chunks(const JsonFile *json, Model *model, GError **error) {
+  static const char key[] = "attention_chunk_size";
+  const guint n = (guint)model->n_layers;
+  gint64 chunk = json_object_has_member(json->root, key) ? 0 : 8192;
+  if (!json_file_integer(json, json->root, key, (IntegerRange){1, G_MAXINT32}, &chunk, error))
+    return FALSE;
+  g_autofree int *chunked = g_new(int, n);
+  for (guint i = 0; i < n; i++)
+    chunked[i] = model->unrotated_layers == NULL || model->unrotated_layers[i] == '0';
+  if (json_file_has(json->root, layer_types) && !read_layer_types(json, "chunked_attention", chunked, n, error))
+    return FALSE;
+  model->window = chunk;
+  take_turns(model, chunked);
+  model->is_chunked = model->window > 0;
   return TRUE;
 }

@@ -221,6 +221,46 @@ TEST(arcee_has_no_gate) {
   ck_assert_int_eq(model_layer_parameters(m), 16384 + 2 * 64 * 96 + 128);
 }
 
+/* Baichuan's 7B names its positions and rotates, 13B has ALiBi. Qwen's width 96 is of gate and companion together:
+ * QKV and out 4·64², biases of QKV 3·64, MLP 3·64·48, two norms. */
+TEST(the_first_baichuan_and_qwen_are_llamas_with_other_keys) {
+  g_autoptr(Model) small = read_type("baichuan", "\"max_position_embeddings\": 4096, ");
+  g_autoptr(Model) large = read_type("baichuan", "\"model_max_length\": 4096, ");
+  ck_assert(small->positions == POSITIONS_ROTARY && large->positions == POSITIONS_ALIBI);
+  ck_assert(small->gated && small->norm == NORM_RMSNORM && !small->qkv_bias);
+  g_autoptr(Model) qwen = read_type("qwen", "\"kv_channels\": 16, \"attn_dropout_prob\": 0.1, ");
+  ck_assert_int_eq(model_layer_parameters(qwen), 16384 + 192 + 9216 + 128);
+  ck_assert(qwen->dropout_rate.attention == 0.1 && qwen->dropout_rate.embedding == 0);
+  g_autoptr(Model) biased = read_type("qwen", "\"no_bias\": false, \"kv_channels\": 32, ");
+  ck_assert(biased->linear_bias && biased->head_dim == 32);
+}
+
+#define LLAMA4                                                                                                         \
+  "{\"model_type\": \"llama4_text\", \"hidden_size\": 64, \"num_attention_heads\": 4, \"num_key_value_heads\": 4, "    \
+  "\"head_dim\": 16, \"intermediate_size\": 96, \"intermediate_size_mlp\": 160, \"num_hidden_layers\": 8, "
+
+/* Each second layer has experts, the others a wider MLP; each fourth attends to all before it and does not rotate. */
+TEST(llama_four_alternates_experts_and_chunks) {
+  g_autoptr(Model) m =
+      read_text(LLAMA4 "\"no_rope_layers\": [], \"interleave_moe_layer_step\": 2, \"vocab_size\": 100, "
+                       "\"moe_layers\": [1, 3, 5, 7]}");
+  ck_assert_int_eq(model_dense_layers(m, 0, 8), 4);
+  ck_assert_int_eq(model_dense_layers(m, 0, 1), 1);
+  ck_assert(m->ffn_hidden == 160 && m->experts.ffn_hidden == 96 && m->experts.shared_ffn_hidden == 96);
+  ck_assert(m->experts.n == 16 && m->experts.per_token == 1);
+  ck_assert_pstr_eq(m->windowed_layers, "11101110");
+  ck_assert_pstr_eq(m->unrotated_layers, "00010001");
+  ck_assert(m->is_chunked && m->window == 8192 && m->windowed_share == 0.75 && !m->some_windowed);
+  ck_assert_int_eq(model_qk_norm_parameters(m), 0);
+  ck_assert(m->qk_norms == QK_NORMS_HEADS);
+  g_autoptr(Model) whole = read_text(LLAMA4 "\"attention_chunk_size\": null, \"use_qk_norm\": false}");
+  ck_assert(!whole->is_chunked && whole->window == 0 && whole->qk_norms == QK_NORMS_NONE);
+  g_autoptr(Model) said = read_text(LLAMA4 "\"layer_types\": [\"chunked_attention\", \"full_attention\", "
+                                           "\"chunked_attention\", \"full_attention\", \"chunked_attention\", "
+                                           "\"full_attention\", \"chunked_attention\", \"full_attention\"]}");
+  ck_assert_double_eq(said->windowed_share, 0.5);
+}
+
 TEST(what_these_families_cannot_have_is_refused) {
   static const struct {
     const char *text;
@@ -264,6 +304,15 @@ TEST(what_these_families_cannot_have_is_refused) {
        STEPSIM_ERROR_INPUT,
        {":2: moe_topk: found 3 items", "one item for each of 2 layers"}},
       {"{\"model_type\": \"hunyuan_v1_moe\", " LLAMA_CORE "}", STEPSIM_ERROR_INPUT, {"found 0 experts", "at least 2"}},
+      {LLAMA4 "\n\"moe_layers\": [0, 4]}", STEPSIM_ERROR_IMPOSSIBLE, {":2: moe_layers", "every 1. (interleave_moe"}},
+      {LLAMA4 "\n\"layer_types\": [\"sliding_attention\", \"\", \"\", \"\", \"\", \"\", \"\", \"\"]}",
+       STEPSIM_ERROR_INPUT,
+       {":2: layer_types: item 1", "chunked_attention"}},
+      {"{\"model_type\": \"qwen3_next\"}", STEPSIM_ERROR_IMPOSSIBLE, {"qwen3_next", "gated delta nets"}},
+      {"{\"model_type\": \"qwen\", \"kv_channels\": 16, \"intermediate_size\": 97, \"hidden_size\": 64, "
+       "\"num_hidden_layers\": 2}",
+       STEPSIM_ERROR_INPUT,
+       {"found 97", "an even one"}},
       {"{\"model_type\": \"dots1\", \"num_key_value_heads\": 4, " LLAMA_CORE "}",
        STEPSIM_ERROR_INPUT,
        {"no key \"n_routed_experts\"", "expected it"}},

@@ -20,7 +20,7 @@ TEST(other_kinds_of_model_are_refused_by_key) {
   ASSERT_IMPOSSIBLE("{\n\"model_type\": \"llama\",\n\"num_local_experts\": 8, " LLAMA_CORE "}",
                     ":3:", "num_local_experts", "mixture-of-experts",
                     "is mixtral, gpt_oss, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3, kimi_k2, olmoe, glm4_moe, "
-                    "minimax_m2, phimoe, granitemoe, dots1, ernie4_5_moe and hunyuan_v1_moe only");
+                    "minimax_m2, phimoe, granitemoe, dots1, ernie4_5_moe, hunyuan_v1_moe and llama4_text only");
   ASSERT_IMPOSSIBLE("{\"n_routed_experts\": 256, " LLAMA_CORE "}", "n_routed_experts");
   ASSERT_IMPOSSIBLE("{\"num_experts\": 128, " LLAMA_CORE "}", "num_experts");
   ASSERT_IMPOSSIBLE("{\"model_type\": \"llama\", \"kv_lora_rank\": 512, " LLAMA_CORE "}", "kv_lora_rank", "latent",

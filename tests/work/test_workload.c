@@ -499,6 +499,9 @@ TEST(a_window_leaves_fewer_pairs) {
   g_autoptr(Workload) wide = workload_of(&model, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   ck_assert_double_eq(workload_model_flops(wide), workload_model_flops(whole));
   ck_assert(!find(&wide->work[PIECE_LAYER][PHASE_F], "attention")->windowed);
+  model.window = 100, model.is_chunked = TRUE; /* five chunks of 100·101/2, and 12·13/2 */
+  g_autoptr(Workload) chunked = workload_of(&model, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  ck_assert_double_eq(find(&chunked->work[PIECE_LAYER][PHASE_F], "attention")->flops, 2.0 * 16 * 25328 * 4 * 64);
 }
 
 int main(void) {

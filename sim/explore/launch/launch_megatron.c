@@ -297,7 +297,11 @@ static void tell_of_layers(const LaunchCase *c) {
   if (model->qk_norms == QK_NORMS_WHOLE)
     launch_notice(c, "model %s normalises q and k over all heads, Megatron-LM's --qk-layernorm each head: left out",
                   model->name);
-  if (model->norms_rotated)
+  if (model->is_chunked && model_window(model, c->plan->seq_len) > 0)
+    launch_notice(c,
+                  "model %s attends within chunks of %" INT64 " tokens, Megatron-LM's options know windows: left out",
+                  model->name, model->window);
+  if (model->norms_rotated && !model->fixed_qk_norms)
     launch_notice(c, "model %s normalises q and k behind their rotation, Megatron-LM's --qk-layernorm before it",
                   model->name);
   if (model->head_bias)
@@ -338,13 +342,14 @@ static void add_model(const LaunchCase *c, GString *out) {
     add_latent(model, out);
   else
     add(out, "--num-attention-heads %" INT64 " --kv-channels %" INT64, model->n_heads, model->head_dim);
-  if (model_window(model, c->plan->seq_len) > 0) /* keys before the query's own, and behind it */
-    add(out, "--window-size %" INT64 ",0", model->window - 1);
-  if (model_window(model, c->plan->seq_len) > 0 && model->windowed_layers != NULL)
+  const gint64 window = model->is_chunked ? 0 : model_window(model, c->plan->seq_len);
+  if (window > 0) /* keys before the query's own, and behind it */
+    add(out, "--window-size %" INT64 ",0", window - 1);
+  if (window > 0 && model->windowed_layers != NULL)
     add_layers(out, "--window-attn-skip-freq", model->windowed_layers, model->n_layers);
   add_rotation(c, out);
   add_flag(out, model->has_sinks, "--softmax-type learnable");
-  add_flag(out, model->qk_norms == QK_NORMS_HEADS, "--qk-layernorm");
+  add_flag(out, model->qk_norms == QK_NORMS_HEADS, model->fixed_qk_norms ? "--qk-l2-norm" : "--qk-layernorm");
   if (model->n_kv_heads != model->n_heads)
     add(out, "--group-query-attention --num-query-groups %" INT64, model->n_kv_heads);
   add(out, "--vocab-size %" INT64, model->vocab);

@@ -8,12 +8,20 @@ double attention_pairs(gint64 seq_len, gint64 window) {
   return (double)growing * (growing + 1) / 2 + (double)(seq_len - growing) * growing;
 }
 
+/* The same in chunks: whole ones, and the rest. */
+static double chunked_pairs(gint64 seq_len, gint64 chunk) {
+  return (double)(seq_len / chunk) * attention_pairs(chunk, 0) + attention_pairs(seq_len % chunk, 0);
+}
+
 double attention_layer_pairs(const Model *model, gint64 seq_len) {
   return attention_queries_pairs(model, seq_len, seq_len);
 }
 
 double attention_queries_pairs(const Model *model, gint64 seq_len, gint64 queries) {
-  const double windowed = attention_pairs(queries, model_window(model, seq_len)), all = attention_pairs(queries, 0);
+  const gint64 window = model_window(model, seq_len);
+  const double all = attention_pairs(queries, 0), windowed = model->is_chunked && window > 0
+                                                                 ? chunked_pairs(queries, window)
+                                                                 : attention_pairs(queries, window);
   return model->windowed_share > 0 ? model->windowed_share * windowed + (1 - model->windowed_share) * all : windowed;
 }
 
