@@ -234,6 +234,9 @@ static Recipe recipe_while_updating(const Method *method) {
 }
 
 static void print_limits(const MemoryTable *table, GString *out) {
+  g_autofree char *of_recipe = recipe_warning(&table->method->recipe);
+  if (of_recipe != NULL)
+    g_string_append_printf(out, "\n  warning: %s\n", of_recipe);
   const double copied = table->method->copied_gradient_bytes;
   if (!table->has_activations && copied > 0)
     g_string_append_printf(out,

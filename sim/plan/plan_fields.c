@@ -218,8 +218,9 @@ static const PlanField fields[] = {
     {"precision", "NAME", "bf16, fp16, fp32, fp8, mxfp8 or nvfp4", PLAN_CHOICE, IN_PLAN(precision),
      .names = precision_names, .set = set_precision, .by_default = "bf16"},
     {"recipe", "NAME",
-     "bytes per parameter: bf16+master, megatron, no-master, fp32-grads, fp32, fp8+master, megatron-fp8, deepseek-v3, "
-     "or spelled out as w2+g4+p4+m4+v4: weights, gradients, master copy, moments",
+     "bytes per parameter: bf16+master, megatron, no-master (moments in fp32), pure-bf16 (in bf16), fp32-grads, "
+     "fp32, fp8+master, megatron-fp8, deepseek-v3, or spelled out as w2+g4+p4+m4+v4: weights, gradients, master copy, "
+     "moments",
      PLAN_OWN_TEXT, .set = set_recipe, .text = recipe_text, .turn = 2, .by_default = "bf16+master",
      .otherwise = "; fp32 with --precision fp32"},
     {"attention", "KIND", "flash or unfused", PLAN_CHOICE, IN_PLAN(attention), .names = attention_names,

@@ -23,7 +23,7 @@ TEST(presets_hold_their_bytes) {
   const struct {
     const char *name;
     double bytes;
-  } presets[] = {{"bf16+master", 16}, {"megatron", 18},   {"no-master", 12},    {"fp32-grads", 14},
+  } presets[] = {{"bf16+master", 16}, {"megatron", 18},   {"no-master", 12},    {"pure-bf16", 8},   {"fp32-grads", 14},
                  {"fp32", 16},        {"fp8+master", 15}, {"megatron-fp8", 17}, {"deepseek-v3", 13}};
   for (size_t i = 0; i < G_N_ELEMENTS(presets); i++) {
     Recipe recipe = parse(presets[i].name);
@@ -36,6 +36,24 @@ TEST(megatron_shards_twelve_of_its_eighteen_bytes) {
   Recipe recipe = parse("megatron");
   ck_assert_double_eq(recipe_optimizer_bytes(&recipe), 12);
   ck_assert_double_eq(recipe.weights + recipe.gradients, 6);
+}
+
+/* Moments of 8 bytes are 4 + 4: wider than 16-bit weights; with a master copy they go with that. */
+TEST(moments_wider_than_weights_without_a_master_copy_are_told) {
+  static const struct {
+    const char *recipe, *advice; /* NULL: nothing to tell */
+  } cases[] = {{"no-master", "moments of 8 bytes a parameter"},
+               {"fp32-grads", "--recipe w2+g4+m2+v2"},
+               {"w2+g2+m4+v4", "--recipe pure-bf16"},
+               {"pure-bf16", NULL},
+               {"bf16+master", NULL},
+               {"fp32", NULL}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    const Recipe recipe = parse(cases[i].recipe);
+    g_autofree char *warning = recipe_warning(&recipe);
+    ck_assert_msg((warning != NULL) == (cases[i].advice != NULL), "%s", cases[i].recipe);
+    ck_assert(warning == NULL || strstr(warning, cases[i].advice) != NULL);
+  }
 }
 
 TEST(every_listed_preset_is_known_under_its_name) {

@@ -3,8 +3,10 @@
  *     bf16+master   weights and gradients in 16 bits, master copy and both moments in 32: 2+2+12 bytes (arXiv
  *                   1910.02054 §3.1)
  *     megatron      as before, gradients accumulated in 32 bits (Megatron-LM's theoretical memory: 18 bytes)
- *     no-master     16-bit weights updated in place
- *     fp32-grads    the same with 32-bit gradients
+ *     no-master     16-bit weights updated in place, moments in 32 bits
+ *     pure-bf16     the same with 16-bit moments: torch.optim.Adam makes them with zeros_like(parameter) (torch/optim/
+ *                   adam.py, 2019-26), so a model in bf16 whose optimizer keeps no master copy has these 8 bytes
+ *     fp32-grads    no-master with 32-bit gradients
  *     fp32          32 bits throughout
  *     fp8+master    weights kept in 8 bits beside the master copy (Transformer Engine's fp8_model_init, 2023)
  *     megatron-fp8  the same with gradients accumulated in 32 bits (Megatron-LM's --fp8-param-gather, 2024)
@@ -21,16 +23,28 @@
 static const double most_bytes = 64;
 
 static const Recipe presets[] = {
-    {"bf16+master", 2, 2, 4, 8}, {"megatron", 2, 4, 4, 8},   {"no-master", 2, 2, 0, 8},    {"fp32-grads", 2, 4, 0, 8},
-    {"fp32", 4, 4, 0, 8},        {"fp8+master", 1, 2, 4, 8}, {"megatron-fp8", 1, 4, 4, 8}, {"deepseek-v3", 1, 4, 4, 4},
+    {"bf16+master", 2, 2, 4, 8}, {"megatron", 2, 4, 4, 8},     {"no-master", 2, 2, 0, 8},
+    {"pure-bf16", 2, 2, 0, 4},   {"fp32-grads", 2, 4, 0, 8},   {"fp32", 4, 4, 0, 8},
+    {"fp8+master", 1, 2, 4, 8},  {"megatron-fp8", 1, 4, 4, 8}, {"deepseek-v3", 1, 4, 4, 4},
 };
 
 static const char *const preset_names[G_N_ELEMENTS(presets) + 1] = {
-    "bf16+master", "megatron", "no-master", "fp32-grads", "fp32", "fp8+master", "megatron-fp8", "deepseek-v3", NULL,
+    "bf16+master", "megatron",   "no-master",    "pure-bf16",   "fp32-grads",
+    "fp32",        "fp8+master", "megatron-fp8", "deepseek-v3", NULL,
 };
 
 double recipe_optimizer_bytes(const Recipe *recipe) {
   return recipe->master + recipe->moments;
+}
+
+char *recipe_warning(const Recipe *recipe) {
+  if (recipe->master > 0 || recipe->moments <= 2 * recipe->weights)
+    return NULL;
+  return g_strdup_printf(
+      "recipe %s keeps moments of %g bytes a parameter beside weights of %g without a master copy, wider than the "
+      "weights; PyTorch's Adam makes them in the weights' format: --recipe %s",
+      recipe->name, recipe->moments, recipe->weights,
+      recipe->weights == 2 && recipe->gradients == 2 ? "pure-bf16" : "w2+g4+m2+v2");
 }
 
 const char *const *recipe_names(void) {

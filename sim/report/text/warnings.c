@@ -11,7 +11,8 @@ char *warning_of_memory(double used_share) {
 
 GPtrArray *warnings_new(const Plan *plan, int gpus_per_node, double used_share) {
   GPtrArray *warnings = g_ptr_array_new_with_free_func(g_free);
-  char *const all[] = {warning_of_memory(used_share), far_gathers_warning(plan, gpus_per_node)};
+  char *const all[] = {warning_of_memory(used_share), far_gathers_warning(plan, gpus_per_node),
+                       recipe_warning(&plan->recipe)};
   for (gsize i = 0; i < G_N_ELEMENTS(all); i++)
     if (all[i] != NULL)
       g_ptr_array_add(warnings, all[i]);
