@@ -90,8 +90,8 @@ static void add_state(const MemoryTable *table, double parameters, int shards, i
   row->bytes[MEMORY_GRADIENTS] += state.gradients_bytes;
   row->bytes[MEMORY_OPTIMIZER] += state.optimizer_bytes;
   const double updated = parameters / (zero_shards_optimizer(zero) ? shards : 1);
-  row->bytes[MEMORY_BUFFERS] += updated * method->copied_gradient_bytes;
-  row->total_bytes += state_memory_total(&state) + updated * method->copied_gradient_bytes;
+  row->bytes[MEMORY_BUFFERS] += updated * method->update_bytes;
+  row->total_bytes += state_memory_total(&state) + updated * method->update_bytes;
   add_tiers(method, zero, &whole, updated, row);
 }
 
@@ -226,10 +226,10 @@ static double room_bytes(const MemoryTable *table) {
   return MAX(table->capacity_bytes - table->reserved_bytes, 1);
 }
 
-/* Gradient copies exist per parameter that a rank updates, like its moments, so they are added to those. */
+/* What the optimizer makes exists per parameter that a rank updates, like its moments, so it is added to those. */
 static Recipe recipe_while_updating(const Method *method) {
   Recipe recipe = recipe_on_gpu(method, method->zero);
-  recipe.moments += method->copied_gradient_bytes;
+  recipe.moments += method->update_bytes;
   return recipe;
 }
 
@@ -237,12 +237,13 @@ static void print_limits(const MemoryTable *table, GString *out) {
   g_autofree char *of_recipe = recipe_warning(&table->method->recipe);
   if (of_recipe != NULL)
     g_string_append_printf(out, "\n  warning: %s\n", of_recipe);
-  const double copied = table->method->copied_gradient_bytes;
-  if (!table->has_activations && copied > 0)
-    g_string_append_printf(out,
-                           "\n  the totals count %g bytes of each updated parameter for the optimizer's fp32 copies of "
-                           "gradients\n",
-                           copied);
+  const double made = table->method->update_bytes;
+  if (!table->has_activations && made > 0)
+    g_string_append_printf(
+        out,
+        "\n  the totals count %g bytes of each updated parameter for what the optimizer makes while it "
+        "runs\n",
+        made);
   if (!table->has_activations)
     g_string_append(out, "\n  activations are not counted: they need --model and --cluster\n");
   if (table->capacity_bytes <= 0)

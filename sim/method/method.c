@@ -55,6 +55,11 @@ static double copied_gradient_bytes(const Plan *plan) {
   return copies && plan->offload.optimizer == TIER_GPU ? plan->recipe.master : 0;
 }
 
+static double update_bytes(const Plan *plan) {
+  const gboolean has_lists = plan->memory.optimizer == OPTIMIZER_LISTS && plan->offload.optimizer == TIER_GPU;
+  return copied_gradient_bytes(plan) + (has_lists ? plan->recipe.moments / 2 : 0);
+}
+
 static gboolean repeats_attention(const Plan *plan) {
   return (plan_recompute_modules(plan) & MODULE_BIT(MODULE_CORE_ATTN)) != 0 &&
          (plan->attention == ATTENTION_UNFUSED || plan->memory.selective == SELECTIVE_CORE);
@@ -88,6 +93,7 @@ void method_settle(Method *method) {
   method->whole_gradient_bytes = whole_gradient_bytes(plan);
   method->unscales_gradients = unscales_gradients(plan);
   method->copied_gradient_bytes = copied_gradient_bytes(plan);
+  method->update_bytes = update_bytes(plan);
 }
 
 Method *method_new(const Plan *plan) {

@@ -46,6 +46,7 @@ typedef struct {
   gboolean unscales_gradients;  /* the optimizer unscales gradients in fp32 (fp16_gradients: copied) */
   double copied_gradient_bytes; /* of fp32 gradient copies this needs, per parameter that a rank updates on its GPU,
                                    from the copy to the end of the optimizer; 0: no copies */
+  double update_bytes; /* of these copies and of what else the optimizer makes while it runs, per such parameter */
 } Method;
 
 /* The plan is copied and completed: INPUT or IMPOSSIBLE as plan_complete() (NULL for model or cluster skips its

@@ -50,6 +50,16 @@ static const Quirk quirks[] = {
                 "input (default 0). With plain kernels only RMSNorms keep them"},
     {"memory.fragmentation", QUIRK_BYTES, IN_MEMORY(fragmentation_bytes), RANGE(0, 1e12), .part = QUIRK_PART_MEMORY,
      .meaning = "held by the caching allocator in blocks too small to use (default 0)"},
+    {"memory.buckets", QUIRK_BYTES, IN_MEMORY(bucket_bytes), RANGE(0, 1e12), .part = QUIRK_PART_MEMORY,
+     .meaning = "flat buffers for gradients on their way to the other dp ranks, if there are any, held for the whole "
+                "step (default 0)"},
+    {"memory.optimizer", QUIRK_CHOICE, IN_MEMORY(optimizer), CHOICES("fused", "lists"), .part = QUIRK_PART_MEMORY,
+     .meaning = "lists: an Adam of operations over lists of tensors, such as PyTorch's foreach, which makes a list as "
+                "large as one moment while it runs; fused: one kernel, which makes none"},
+    {"memory.word_table", QUIRK_CHOICE, IN_MEMORY(word_table), CHOICES("gathered", "kept"), .part = QUIRK_PART_MEMORY,
+     .meaning = "ZeRO-3 without a pipeline, of a model whose head has a matrix of its own. kept: the gathered word "
+                "table and its whole gradient are held from the "
+                "first forward to the last backward; gathered: while they are used"},
     {"memory.kernels", QUIRK_CHOICE, IN_MEMORY(kernels), CHOICES("fused", "plain"), .part = QUIRK_PART_MEMORY,
      .meaning = "plain: single operations: the gate's activation and a copy of attention's output are kept, and an "
                 "unfused softmax in fp32"},

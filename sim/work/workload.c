@@ -139,6 +139,15 @@ void workload_add_lists(Workload *workload) {
   list_work(workload, &local);
 }
 
+/* A table that the head shares is held while either is at work (pass_memory.c). */
+static double kept_table_bytes(const Workload *workload) {
+  const Method *method = workload->method;
+  const gboolean is_kept = method->memory.word_table == WORD_TABLE_KEPT && zero_shards_weights(method->zero) &&
+                           method->pp == 1 && workload->layout.n_shards > 1 && !workload->model->tied;
+  const double parameters = is_kept ? (double)workload->piece_parameters[PIECE_EMBEDDING] : 0;
+  return (method->recipe.weights + method->recipe.gradients) * parameters;
+}
+
 static Workload *outline(const Model *model, Method *method, Placement *placement) {
   Workload *workload = g_new0(Workload, 1);
   workload->model = model_copy(model);
@@ -162,6 +171,9 @@ static Workload *outline(const Model *model, Method *method, Placement *placemen
     workload->framework_bytes += local.element_bytes * local_layer_matrices(&local);
   if (local.n_experts > 0)
     workload->framework_bytes += expert_gathered_bytes(&local);
+  if (method->data_ranks > 1)
+    workload->framework_bytes += method->memory.bucket_bytes;
+  workload->framework_bytes += kept_table_bytes(workload);
   workload->framework_bytes = round(workload->framework_bytes);
   workload->boundary_bytes = local.element_bytes * local.split_tokens * model->hidden;
   if (method->splits_stage_tensors)

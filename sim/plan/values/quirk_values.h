@@ -7,6 +7,8 @@ typedef enum { LOGITS_SPLIT, LOGITS_WHOLE, LOGITS_REPLICATED } FrameworkLogits;
 typedef enum { VOCABULARY_PADDED, VOCABULARY_AS_IS } FrameworkVocabulary;
 typedef enum { VOCABULARY_GRADIENTS_FUSED, VOCABULARY_GRADIENTS_DENSE } VocabularyGradients;
 typedef enum { SPARE_GRADIENTS_NONE, SPARE_GRADIENTS_KEPT } SpareGradients;
+typedef enum { OPTIMIZER_FUSED, OPTIMIZER_LISTS } FrameworkOptimizer;
+typedef enum { WORD_TABLE_GATHERED, WORD_TABLE_KEPT } FrameworkWordTable;
 typedef enum { FRAMEWORK_KERNELS_FUSED, FRAMEWORK_KERNELS_PLAIN } FrameworkKernels;
 typedef enum { GATHERED_SHARDED, GATHERED_KEPT } GatheredInputs;
 typedef enum { SELECTIVE_SCORES, SELECTIVE_PRODUCTS, SELECTIVE_CORE } SelectiveRecompute;
@@ -54,6 +56,8 @@ typedef struct {
   int kernels; /* FrameworkKernels */
   double norm_bytes;
   double fragmentation_bytes;
+  double bucket_bytes;
+  int optimizer, word_table;
   int gathered;
   int selective;
   double activation_input_bytes;

@@ -76,27 +76,31 @@ static double table_bytes(const Workload *workload) {
   return round((double)workload->shared_parameters * workload->method->recipe.weights);
 }
 
-/* Bytes per parameter, beyond what a rank holds of its gradient during the whole step. */
-static double held_of_gradient(const Workload *workload, gboolean of_experts, gboolean of_stage) {
+/* Bytes per parameter, beyond what a rank holds of its gradient during the whole step. A layer's gradients that are
+ * copied into the reduction's buffer, in its format, wait there; the head's are made once its logits' have gone. */
+static double held_of_gradient(const Workload *workload, gboolean of_experts, gboolean of_stage, gboolean of_layers) {
   const Method *method = workload->method;
   const int shards = of_experts ? lowering_expert_shards(workload) : lowering_shards(workload);
   const gboolean leaves = workload_gradients_leave(workload, of_experts);
   if (shards <= 1 && !leaves)
     return 0;
-  return of_stage ? method->whole_gradient_bytes - (leaves ? 0 : method->recipe.gradients / shards)
-                  : method->recipe.gradients;
+  if (of_stage)
+    return method->whole_gradient_bytes - (leaves ? 0 : method->recipe.gradients / shards);
+  const gboolean is_copied = zero_shards_weights(method->zero) && method->time.zero3.buffers == ZERO3_BUFFERS_COPIED;
+  return is_copied && of_layers ? method->whole_gradient_bytes : method->recipe.gradients;
 }
 
 double effect_gradient_bytes(const Workload *workload, const Part *part, gboolean of_stage) {
   const int n_tables = part->n_embedding + (workload->shared_parameters > 0 ? part->n_head : 0);
   const double experts = part_expert_parameters(workload, part);
   const double others = part_parameters(workload, part) - n_tables * lowering_common_table(workload) - experts;
-  return round(others * held_of_gradient(workload, FALSE, of_stage) +
-               experts * held_of_gradient(workload, TRUE, of_stage));
+  const gboolean of_layers = part->n_embedding + part->n_head == 0;
+  return round(others * held_of_gradient(workload, FALSE, of_stage, of_layers) +
+               experts * held_of_gradient(workload, TRUE, of_stage, of_layers));
 }
 
 double effect_table_gradient_bytes(const Workload *workload, gboolean of_stage) {
-  return round(lowering_common_table(workload) * held_of_gradient(workload, FALSE, of_stage));
+  return round(lowering_common_table(workload) * held_of_gradient(workload, FALSE, of_stage, FALSE));
 }
 
 /* Adds what `term` holds and drops. Each is a whole number of bytes. */
@@ -117,7 +121,7 @@ static void add_term(Effect *effect, const EffectTerm *term, const Program *prog
   }
   if (kind == TERM_GRADIENT_COPIES) {
     const double parameters = g_array_index(program->works, Work, of).parameters;
-    const double copies = round(parameters * workload->method->copied_gradient_bytes);
+    const double copies = round(parameters * workload->method->update_bytes);
     *hold += copies;
     *drop += copies;
     return;

@@ -371,6 +371,8 @@ static PieceMemory loss_memory(const LocalSizes *local) {
   if (local->method->time.loss == LOSS_CHUNKED)
     return chunked_loss_memory(local);
   const double stream = local->element_bytes * local->split_tokens * local->model->hidden;
+  const gboolean is_gathered = local->method->memory.gathered == GATHERED_KEPT && local->tp > 1;
+  const double read = is_gathered ? local->element_bytes * local->tokens * local->model->hidden : stream;
   const double logits = (double)local->tokens * local->vocab_width;
   const double gradient = local->element_bytes * logits;
   const FrameworkMemory *framework = &local->method->memory;
@@ -379,7 +381,7 @@ static PieceMemory loss_memory(const LocalSizes *local) {
   /* those received from each rank, and this rank's own */
   const double pieces = framework->logits == LOGITS_WHOLE && local->tp > 1 ? local->element_bytes * (seen + logits) : 0;
   return (PieceMemory){
-      .saved_bytes = 2 * stream + kept_of_logit(local) * seen,
+      .saved_bytes = stream + read + kept_of_logit(local) * seen,
       .released_by_I = stream + kept_of_logit(local) * seen,
       .held_for_W = gradient,
       .transient_bytes = made_of_logit(local) * seen + pieces + vocabulary_gradient(local),
