@@ -2,9 +2,9 @@
 
 #include "command.h"
 #include "error.h"
-#include "picture.h"
 #include "output.h"
 #include "parser.h"
+#include "picture.h"
 #include "validation_report.h"
 
 enum { NOT_GIVEN = G_MININT, MOST_JOBS = 1024 };
@@ -55,7 +55,8 @@ static char *help_text(void) {
       "global_batch, schedule, recompute, sequence_parallel, precision, attention, layer_kernels, norm_kernel, loss,\n"
       "overlap_grad, overlap_param, cp_comm, expert_dispatch, overlap_experts, cuda_graphs, expert_tp, mtp_layers, "
       "recompute_modules, framework,\n"
-      "read_as and memory_gb (GB = 1e9 bytes) are read, others left alone. read_as names the file of a framework that\n"
+      "read_as, memory_gb (GB = 1e9 bytes) and memory_of (who counted it: allocated, reserved or device) are read, "
+      "others left alone. read_as names the file of a framework that\n"
       "says how it ran. Where it is empty, topologies/published/rows.yaml may read a framework's name as a file of "
       "the\n"
       "time of the row's model, and the report says which: runs of your own of today need --releases off, or read_as.\n"

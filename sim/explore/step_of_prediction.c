@@ -42,6 +42,10 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
   double reserved_bytes = cluster->gpu.reserved_bytes;
   step_report_set_memory(&report, prediction->memory, reserved_bytes,
                          mixed_gpus_room_bytes(prediction->workload, cluster) + reserved_bytes);
+  double shown_bytes[N_SHOWN];
+  shown_memory(report.peak_bytes, plan, mixed_gpus_smallest(prediction->workload, cluster), shown_bytes);
+  report.allocator_bytes = shown_bytes[SHOWN_RESERVED];
+  report.device_bytes = shown_bytes[SHOWN_DEVICE];
   memcpy(report.tiers, prediction->tiers, sizeof report.tiers);
   report.fits &= prediction->fits;
   if (in_flight != NULL) {

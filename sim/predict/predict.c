@@ -1,6 +1,7 @@
 
 #include "error.h"
 #include "link_health.h"
+#include "mixed_gpus.h"
 #include "plan_run.h"
 
 #ifdef __GLIBC__
@@ -145,6 +146,7 @@ static void fill_step(StepPrediction *step, const Prediction *prediction) {
                            .gpus = plan->gpus,
                            .global_batch = plan->global_batch,
                            .n_run = prediction->program->n_micro_batches};
+  shown_memory(step->peak_bytes, plan, mixed_gpus_smallest(workload, prediction->cluster), step->shown_bytes);
 }
 
 static gboolean step_in_use(Predictor *predictor, const Model *model, const Cluster *cluster, const Plan *plan,

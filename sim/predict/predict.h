@@ -6,6 +6,7 @@
 #include "metrics.h"
 #include "order.h"
 #include "plan_schedule.h"
+#include "shown_memory.h"
 #include "tier_memory.h"
 
 typedef struct {
@@ -64,6 +65,7 @@ Prediction *predict_numbers_of(Predictor *predictor, const Model *model, const C
 /* The time of a step, without a breakdown. */
 typedef struct {
   double step_time_s, peak_bytes; /* as in Prediction; peak_bytes as in its memory */
+  double shown_bytes[N_SHOWN];    /* that peak, as others show it */
   gboolean fits;                  /* as in Prediction */
   double peak_flops;              /* of all GPUs */
   double hardware_flops;          /* of the step */

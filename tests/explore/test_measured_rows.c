@@ -179,6 +179,7 @@ static const struct {
     {CORE "4,64,4,selene\n", {":3: found 4 cells", "expected 5 as the header"}},
     {CORE "4,64,4,selene,1,7\n", {":3: found 6 cells", "expected 5"}},
     {"memory_gb," CORE "80 GB,2,64,4,selene,1\n", {"memory_gb", "\"80 GB\""}},
+    {"memory_of," CORE "devise,2,64,4,selene,1\n", {"memory_of", "did you mean \"device\""}},
 };
 
 /* Each between two rows that are read all the same. */

@@ -13,6 +13,17 @@ TEST(the_format_may_tell_more) {
   ck_assert_str_eq(nth_row(rows, 1)->plan->framework, "torchtitan");
 }
 
+/* torchtitan's log prints what the allocator reserved, unless the row knows better. */
+TEST(who_counted_memory_is_told_by_the_row_or_a_rule) {
+  g_autoptr(MeasuredRows) rows = rows_of("framework,memory_of,cluster,layers,hidden,heads,step_time_s\n"
+                                         "torchtitan,,dgx-h100,2,64,4,1\n"
+                                         "torchtitan,Device,dgx-h100,2,64,4,1\n"
+                                         "megatron-core,,dgx-h100,2,64,4,1\n");
+  ck_assert_int_eq(nth_row(rows, 0)->memory_of, SHOWN_RESERVED);
+  ck_assert_int_eq(nth_row(rows, 1)->memory_of, SHOWN_DEVICE);
+  ck_assert_int_eq(nth_row(rows, 2)->memory_of, SHOWN_ALLOCATED);
+}
+
 /* DeepSpeed's pipelines in bf16 have an optimizer of their own; a gate stands for years in which that was asked for. */
 TEST(the_format_tells_of_an_optimizer) {
   g_autoptr(MeasuredRows) rows = rows_of("framework,gated,vocab,precision,cluster,layers,hidden,heads,step_time_s\n"

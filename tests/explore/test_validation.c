@@ -288,6 +288,8 @@ TEST(every_row_is_written_whole_with_its_prediction) {
   close_to(validation->predictions[0].error, step_time_s / 1000 - 1);
   ck_assert_double_eq(g_ascii_strtod(measured_row_cell(&first, "ape"), NULL), -validation->predictions[0].error);
   close_to(g_ascii_strtod(measured_row_cell(&first, "predicted_memory_gb"), NULL), peak_bytes * 1e-9);
+  close_to(g_ascii_strtod(measured_row_cell(&first, "predicted_reserved_gb"), NULL), 1.05 * peak_bytes * 1e-9);
+  ck_assert_double_gt(g_ascii_strtod(measured_row_cell(&first, "predicted_device_gb"), NULL), 1.05 * peak_bytes * 1e-9);
   ck_assert_str_eq(measured_row_cell(&second, "id"), "y");
   ck_assert_str_eq(measured_row_cell(&second, "ape"), "");
   ck_assert(strstr(measured_row_cell(&second, "failure"), "tp 2 × cp 2 × pp 2"));

@@ -1,5 +1,6 @@
 /* The lowering passes, by example and by property. The examples are the texts of small programs after each pass, in
  * tests/data/passes: read them along with passes.h. STEPSIM_UPDATE_GOLDEN=1 rewrites them; review the difference. */
+#include "effect_chains.h"
 #include "error.h"
 #include "run_suite.h"
 
@@ -543,6 +544,24 @@ TEST(zero_3_gathers_no_further_ahead_than_its_window) {
     n_seen++;
   }
   ck_assert_int_gt(n_seen, N_PLANS / 4);
+}
+
+/* bf16's 2 bytes, summed in 4. Copied into the reduction's buffer a layer's gradients are held in its format; the
+ * head's are made when its logits have gone. */
+TEST(copied_gradients_are_held_as_they_are_reduced) {
+  for (int copied = 0; copied < 2; copied++) {
+    g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+    plan->gpus = plan->dp = plan->zero_ranks = 8;
+    plan->zero = 3;
+    plan->time.gradient_sum_bytes = 4;
+    plan->time.zero3.buffers = copied ? ZERO3_BUFFERS_COPIED : ZERO3_BUFFERS_SHARED;
+    g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
+    const Part layers = {.n_layers = 2}, head = {.n_head = 1};
+    ck_assert_double_eq(effect_gradient_bytes(workload, &layers, FALSE),
+                        (copied ? 4.0 : 2.0) * 2 * (double)workload->piece_parameters[PIECE_LAYER]);
+    ck_assert_double_eq(effect_gradient_bytes(workload, &head, FALSE),
+                        2.0 * (double)workload->piece_parameters[PIECE_HEAD]);
+  }
 }
 
 int main(void) {

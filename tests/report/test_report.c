@@ -41,7 +41,8 @@ TEST(a_step_has_the_documented_keys) {
   check_keys(json_object_get_object_member(object, "breakdown_s"),
              "compute recompute tp pp cp ep dp bubble optimizer host offload other");
   check_keys(json_object_get_object_member(object, "memory"),
-             "peak_bytes total_bytes capacity_bytes fits worst_rank weights_bytes gradients_bytes optimizer_bytes "
+             "peak_bytes total_bytes allocator_bytes device_bytes capacity_bytes fits worst_rank weights_bytes "
+             "gradients_bytes optimizer_bytes "
              "activations_bytes buffers_bytes");
   check_keys(json_object_get_object_member(object, "kernels"), "measured interpolated modelled");
   check_keys(json_object_get_object_member(object, "engine"), "events ranks_simulated wall_s");

@@ -64,6 +64,10 @@ TEST(gathered_inputs_are_whole_on_every_rank) {
   /* inputs of qkv and mlp_up: 2 bytes per element whole, of which a quarter was counted */
   ck_assert_double_eq(added_to_layer(memory, 4, TRUE, ATTENTION_FLASH), 2 * 2 * stream * 3 / 4);
   ck_assert_double_eq(added_to_layer(memory, 4, FALSE, ATTENTION_FLASH), 0);
+  /* and of the logits */
+  g_autoptr(Workload) bare = workload_of(&llama, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  g_autoptr(Workload) kept = workload_under(memory, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  ck_assert_double_eq(kept->memory[PIECE_HEAD].saved_bytes - bare->memory[PIECE_HEAD].saved_bytes, 2 * stream * 3 / 4);
 }
 
 TEST(a_loss_on_whole_logits_holds_them_on_every_rank) {
@@ -115,6 +119,28 @@ TEST(a_vocabulary_is_padded_unless_a_framework_has_it_as_it_is) {
   ck_assert_int_eq(bare.vocab_width, 8001);
   ck_assert_int_eq(linear_of(&bare, LINEAR_LOGITS).n, 8001);
   ck_assert_int_eq(local_piece_parameters(&padded, PIECE_HEAD) - local_piece_parameters(&bare, PIECE_HEAD), 63 * 1024);
+}
+
+/* ZeRO-3 of 8 ranks: 2 bytes of weights and 2 of gradients of 32,768 rows of 1,024, unless the head shares them. Of
+ * bf16+master's moments each has 4 bytes. */
+TEST(buckets_tables_and_lists_are_held_as_frameworks_have_them) {
+  const FrameworkMemory memory = {.word_table = WORD_TABLE_KEPT, .bucket_bytes = 1e6, .optimizer = OPTIMIZER_LISTS};
+  Model tied = llama;
+  tied.tied = TRUE;
+  for (int dp = 1; dp <= 8; dp += 7)
+    for (int zero = 2; zero <= 3; zero++) {
+      g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+      plan->gpus = plan->dp = plan->zero_ranks = dp;
+      plan->zero = zero;
+      plan->memory = memory;
+      g_autoptr(Workload) workload = workload_new(&llama, plan, NULL), sharing = workload_new(&tied, plan, NULL);
+      const double buckets = dp > 1 ? 1e6 : 0, table = dp > 1 && zero == 3 ? 4.0 * 32768 * 1024 : 0;
+      ck_assert_double_eq(workload->framework_bytes, buckets + table);
+      ck_assert_double_eq(sharing->framework_bytes, buckets);
+      ck_assert_double_eq(workload->method->update_bytes, 4);
+      plan->offload.optimizer = TIER_HOST;
+      ck_assert_double_eq(method_of(plan)->update_bytes, 0);
+    }
 }
 
 TEST(selective_by_products_keeps_every_other) {

@@ -90,6 +90,8 @@ static void settle_framework(const MeasuredRows *rows, MeasuredRow *row, const M
                           row->machine};
   const RowReading reading = row_rules_apply(rows->rules, &facts);
   row->norm_kernel = reading.norm_kernel;
+  if (*measured_row_cell(row, "memory_of") == '\0')
+    row->memory_of = (ShownMemory)MAX(reading.memory_of, SHOWN_ALLOCATED);
   if (*literal != '\0' || !rows->by_release || reading.read_as == NULL)
     return;
   row->is_by_rule = strcmp(reading.read_as, row->framework) != 0;
@@ -112,12 +114,25 @@ static gboolean find_framework(MeasuredRows *rows, MeasuredRow *row, const Frame
   return TRUE;
 }
 
+/* Where the row says nothing, a rule may. */
+static gboolean read_memory_of(MeasuredRow *row, GError **error) {
+  const char *text = measured_row_cell(row, "memory_of");
+  const int index = suggest_same(text, shown_memory_names());
+  if (*text == '\0')
+    return TRUE;
+  row->memory_of = (ShownMemory)MAX(index, 0);
+  if (index >= 0)
+    return TRUE;
+  g_autofree char *expected = suggest_message(text, shown_memory_names());
+  return fail_input(error, "memory_of: found \"%.80s\", %s", text, expected);
+}
+
 static gboolean read_quantities(MeasuredRow *row, GError **error) {
   double memory_gb;
   gboolean is_read = row_cells_quantity(row, "step_time_s", most_step_s, &row->step_time_s, error);
   is_read &= row_cells_quantity(row, "memory_gb", most_memory_gb, &memory_gb, is_read ? error : NULL);
   row->memory_bytes = memory_gb * bytes_per_gb;
-  return is_read;
+  return is_read & read_memory_of(row, is_read ? error : NULL);
 }
 
 /* Each cell as far as it can be; `problem` is the first that cannot. */

@@ -10,8 +10,9 @@
  *     step_time_s    the run ended out of        what it is by default
  *                    memory
  *
- * A count may be written as 8 or 8.0, a switch as 0, 1, off, on, false or true. memory_gb is the framework's peak on
- * the fullest GPU (without context and libraries) in GB = 1e9 bytes, so a source that prints GiB has to be converted.
+ * A count may be written as 8 or 8.0, a switch as 0, 1, off, on, false or true. memory_gb is the peak on the fullest
+ * GPU in GB = 1e9 bytes, so a source that prints GiB has to be converted. memory_of says who counted it: allocated (the
+ * default: tensors), reserved (PyTorch's allocator) or device (the driver), as in shown_memory.h.
  *
  * framework names one of topologies/frameworks/, whose memory and time are then counted; any other word stands for
  * none. read_as names such a file too, for a row whose framework is known more exactly than by that name; where it is
@@ -25,6 +26,7 @@
 #include "cluster.h"
 #include "csv_table.h"
 #include "model.h"
+#include "shown_memory.h"
 
 typedef struct {
   const CsvTable *table;  /* borrowed, as are the texts below */
@@ -39,6 +41,7 @@ typedef struct {
   int norm_kernel;        /* FrameworkKernels of its norms by a rule, if no column says; −1: none */
   double step_time_s;     /* NAN: ran out of memory */
   double memory_bytes;    /* NAN: unknown */
+  ShownMemory memory_of;  /* what that counts */
   Model *model;           /* owned; NULL with a problem */
   Plan *plan;             /* owned, not completed; NULL with a problem */
   gint64 unused_vocab;    /* vocabulary the row states, if the model it is named for has another and replaces it;

@@ -20,6 +20,7 @@ typedef struct {
   int models;      /* RuleModels */
   int gpus;        /* GpuArchitecture; ARCHITECTURE_OTHER: any */
   int norm_kernel; /* FrameworkKernels; −1: the rule says nothing about it */
+  int memory_of;   /* ShownMemory; −1: the rule says nothing about it */
 } Rule;
 
 struct RowRules {
@@ -54,6 +55,7 @@ static gboolean read_rule(YamlNode node, Rule *rule, GError **error) {
       {"notes", FIELD_NODE, FALSE, offsetof(Rule, notes)},
       {"read_as", FIELD_TEXT, FALSE, offsetof(Rule, read_as)},
       {"norm_kernel", FIELD_CHOICE, FALSE, offsetof(Rule, norm_kernel), .names = kernels_names()},
+      {"memory_of", FIELD_CHOICE, FALSE, offsetof(Rule, memory_of), .names = shown_memory_names()},
       {"source", FIELD_TEXT, TRUE, offsetof(Rule, source)},
   };
   if (!yaml_map_read(node, fields, G_N_ELEMENTS(fields), rule, error) || !check_notes(rule->notes, error))
@@ -77,7 +79,7 @@ RowRules *row_rules_read(GError **error) {
   if (rules->yaml == NULL || yaml_list_length(list, MOST_RULES, error) < 0)
     return NULL;
   for (YamlNode item = yaml_list_item(list, 0); yaml_is_present(item); item = yaml_list_next(item)) {
-    Rule rule = {.precision = -1, .norm_kernel = -1};
+    Rule rule = {.precision = -1, .norm_kernel = -1, .memory_of = -1};
     const gboolean ok = read_rule(item, &rule, error);
     g_array_append_val(rules->rules, rule);
     if (!ok)
@@ -138,7 +140,7 @@ static gboolean holds(const Rule *rule, const RowFacts *facts, const char *notes
 }
 
 RowReading row_rules_apply(const RowRules *rules, const RowFacts *facts) {
-  RowReading reading = {.norm_kernel = -1};
+  RowReading reading = {.norm_kernel = -1, .memory_of = -1};
   g_autofree char *notes = g_ascii_strdown(facts->notes, -1);
   for (guint i = 0; i < rules->rules->len; i++) {
     const Rule *rule = &g_array_index(rules->rules, Rule, i);
@@ -146,6 +148,7 @@ RowReading row_rules_apply(const RowRules *rules, const RowFacts *facts) {
       continue;
     reading.read_as = reading.read_as != NULL ? reading.read_as : rule->read_as;
     reading.norm_kernel = reading.norm_kernel >= 0 ? reading.norm_kernel : rule->norm_kernel;
+    reading.memory_of = reading.memory_of >= 0 ? reading.memory_of : rule->memory_of;
   }
   return reading;
 }

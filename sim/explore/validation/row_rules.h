@@ -4,6 +4,7 @@
 #include "cluster.h"
 #include "model.h"
 #include "row_cells.h"
+#include "shown_memory.h"
 
 typedef struct RowRules RowRules;
 
@@ -25,6 +26,7 @@ typedef struct {
 typedef struct {
   const char *read_as; /* the file in topologies/frameworks that describes how it ran; NULL: no rule says */
   int norm_kernel;     /* FrameworkKernels of its norms; −1: no rule says */
+  int memory_of;       /* ShownMemory: who counted its memory; −1: no rule says */
 } RowReading;
 
 /* Each from the first rule that says it and whose conditions all hold. Borrowed. */

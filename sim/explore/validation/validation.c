@@ -11,6 +11,7 @@
 #include "validation.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "error.h"
 #include "parallel.h"
@@ -138,18 +139,21 @@ static RowPrediction compare_row(const MeasuredRow *row, const Run *run) {
                            .error = NAN,
                            .baseline_error = NAN,
                            .peak_bytes = NAN,
+                           .shown_bytes = {NAN, NAN, NAN},
                            .memory_error = NAN,
                            .utilisation = NAN,
                            .problem = g_strdup(run->problem)};
-  return (RowPrediction){.step_time_s = run->step.step_time_s,
-                         .error = run->step.step_time_s / row->step_time_s - 1, /* NAN stays NAN */
-                         .baseline_error = NAN,
-                         .peak_bytes = run->step.peak_bytes,
-                         .memory_error = run->step.peak_bytes / row->memory_bytes - 1,
-                         .fits = run->step.fits,
-                         .gpus = run->step.gpus,
-                         .global_batch = run->step.global_batch,
-                         .utilisation = run->step.hardware_flops / (row->step_time_s * run->step.peak_flops)};
+  RowPrediction prediction = {.step_time_s = run->step.step_time_s,
+                              .error = run->step.step_time_s / row->step_time_s - 1, /* NAN stays NAN */
+                              .baseline_error = NAN,
+                              .peak_bytes = run->step.peak_bytes,
+                              .memory_error = run->step.shown_bytes[row->memory_of] / row->memory_bytes - 1,
+                              .fits = run->step.fits,
+                              .gpus = run->step.gpus,
+                              .global_batch = run->step.global_batch,
+                              .utilisation = run->step.hardware_flops / (row->step_time_s * run->step.peak_flops)};
+  memcpy(prediction.shown_bytes, run->step.shown_bytes, sizeof prediction.shown_bytes);
+  return prediction;
 }
 
 static void predict_rows(Validation *validation) {

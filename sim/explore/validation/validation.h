@@ -31,11 +31,12 @@ typedef struct {
   double step_time_s; /* NAN when it failed */
   double error;       /* of the step time; NAN if it failed or nothing was measured */
   double baseline_error;
-  double peak_bytes;   /* resident on the fullest GPU, without what context and libraries reserve */
-  double memory_error; /* NAN if not measured */
-  gboolean fits;       /* including what they reserve */
-  double utilisation;  /* FLOPs of the step with recomputation / (measured time × GPUs × peak); NAN as `error` */
-  int gpus;            /* of the completed plan, as is the batch; 0 if it failed */
+  double peak_bytes;           /* resident on the fullest GPU, without what context and libraries reserve */
+  double shown_bytes[N_SHOWN]; /* that peak, as other programs show it */
+  double memory_error;         /* NAN if not measured */
+  gboolean fits;               /* including what they reserve */
+  double utilisation; /* FLOPs of the step with recomputation / (measured time × GPUs × peak); NAN as `error` */
+  int gpus;           /* of the completed plan, as is the batch; 0 if it failed */
   gint64 global_batch;
   char *problem; /* owned; why it failed, NULL if it was predicted */
 } RowPrediction;

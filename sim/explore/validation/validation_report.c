@@ -466,8 +466,15 @@ char *validation_json(const Validation *validation) {
 }
 
 /* What is added to a row; columns of that name in a file that was made so before are replaced. */
-static const char *const added[] = {
-    "predicted_step_time_s", "error", "ape", "predicted_memory_gb", "failure", "read_as", NULL};
+static const char *const added[] = {"predicted_step_time_s",
+                                    "error",
+                                    "ape",
+                                    "predicted_memory_gb",
+                                    "predicted_reserved_gb",
+                                    "predicted_device_gb",
+                                    "failure",
+                                    "read_as",
+                                    NULL};
 
 /* Of all files, each once, in order. Owned by the caller. */
 static GPtrArray *all_columns(const MeasuredRows *rows) {
@@ -499,7 +506,8 @@ char *validation_csv(const Validation *validation) {
     csv_append_number(out, prediction->step_time_s);
     csv_append_number(out, prediction->error);
     csv_append_number(out, fabs(prediction->error));
-    csv_append_number(out, prediction->peak_bytes / bytes_per_gb);
+    for (int shown = 0; shown < N_SHOWN; shown++)
+      csv_append_number(out, prediction->shown_bytes[shown] / bytes_per_gb);
     csv_append_cell(out, prediction->problem != NULL ? prediction->problem : "");
     csv_append_cell(out, validation_row(validation, i)->read_as);
     csv_end_row(out);

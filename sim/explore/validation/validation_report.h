@@ -17,8 +17,8 @@ char *validation_markdown(const Validation *validation);
 char *validation_json(const Validation *validation);
 
 /* Every row in full, in order: its own columns (those of all files, each once), then predicted_step_time_s, error,
- * ape, predicted_memory_gb (GB = 1e9 bytes), failure and read_as (the framework file it was read with); missing
- * values are empty. */
+ * ape, predicted_memory_gb (GB = 1e9 bytes; of tensors), predicted_reserved_gb, predicted_device_gb (shown_memory.h),
+ * failure and read_as (the framework file it was read with); missing values are empty. */
 char *validation_csv(const Validation *validation);
 
 /* Predicted against measured step times, both logarithmic, one series of points per group, in a .svg, .png or .pdf

@@ -50,6 +50,8 @@ typedef struct {
   /* memory of the worst rank */
   double peak_bytes;             /* of the model: without reserved_bytes */
   double reserved_bytes;         /* context and libraries */
+  double allocator_bytes;        /* the peak as PyTorch's allocator counts what it reserved; 0: not known */
+  double device_bytes;           /* and as the driver shows it */
   double capacity_bytes;         /* of the GPU; 0 = not known */
   gboolean fits;                 /* peak + reserved ≤ capacity, and every tier in use fits */
   int worst_rank;                /* the first such rank of the plan, folded or not */

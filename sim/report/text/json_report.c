@@ -26,6 +26,8 @@ static void add_memory(JsonBuilder *builder, const StepReport *report) {
   json_begin_object(builder, "memory");
   json_add_number(builder, "peak_bytes", report->peak_bytes);
   json_add_number(builder, "total_bytes", report->peak_bytes + report->reserved_bytes);
+  json_add_number(builder, "allocator_bytes", report->allocator_bytes);
+  json_add_number(builder, "device_bytes", report->device_bytes);
   json_add_number(builder, "capacity_bytes", report->capacity_bytes);
   json_add_flag(builder, "fits", step_report_fits_gpu(report));
   json_add_count(builder, "worst_rank", report->worst_rank);

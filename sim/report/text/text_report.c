@@ -293,6 +293,11 @@ static void append_memory(GString *out, const StepReport *report, gboolean colou
   append_bytes_line(out, "total", total, report->capacity_bytes, colour ? (fits ? "32" : "31") : NULL);
   if (report->capacity_bytes > 0)
     append_capacity(out, total, report->capacity_bytes, fits);
+  if (report->device_bytes > 0) {
+    append_label(out, "shown as");
+    g_string_append_printf(out, "%8.2f GB allocated, up to %.2f GB reserved (PyTorch), %.2f GB used (nvidia-smi)\n",
+                           report->peak_bytes / 1e9, report->allocator_bytes / 1e9, report->device_bytes / 1e9);
+  }
   append_in_flight(out, report);
 }
 
