@@ -102,6 +102,8 @@ static const struct {
     {"breakdown_%s_s", REAL(breakdown_s), breakdown_nth, N_BREAKDOWN},
     {"memory_peak_bytes", REAL(peak_bytes)},
     {"memory_total_bytes", OWN(CELL_REAL, SWEEP_MEMORY_TOTAL_BYTES)},
+    {"memory_allocator_bytes", REAL(allocator_bytes)},
+    {"memory_device_bytes", REAL(device_bytes)},
     {"memory_capacity_bytes", REAL(capacity_bytes)},
     {"memory_fits", WHOLE(fits)},
     {"memory_used", OWN(CELL_REAL, SWEEP_MEMORY_USED)},
