@@ -148,9 +148,12 @@ static gboolean is_tp_alone(const Group *group) {
 /* For collectives made from lists of tensors: the passes over memory on the data they move. */
 static double list_passes_s(const TransferKind *kind, double bytes) {
   const Machine *machine = kind->site->machine;
-  if (kind->transfer.n_calls == 0)
+  const FrameworkZero3 *zero3 = &machine->time->zero3;
+  if (kind->transfer.n_listed == 0)
     return 0;
-  return kernel_cost_memory_s(&machine->gpu, machine->time->zero3.memory_passes * bytes);
+  const gboolean is_gather = kind->transfer.collective == COLLECTIVE_ALL_GATHER;
+  const double passes = is_gather || zero3->reduction_passes == 0 ? zero3->memory_passes : zero3->reduction_passes;
+  return kernel_cost_memory_s(&machine->gpu, passes * bytes);
 }
 
 /* Uses no link of another rank; copies of one direction run one after another. */
@@ -188,7 +191,8 @@ static gint64 launch_ns(const TransferKind *kind) {
   if (kind->site->replays_all)
     return 0;
   if (transfer->n_calls > 0)
-    return transfer->n_calls * (machine->launch_ns + site_ns(framework->zero3.list_entry_s * kind->shape.n));
+    return transfer->n_calls * machine->launch_ns +
+           transfer->n_listed * site_ns(framework->zero3.list_entry_s * kind->shape.n);
   if (transfer->is_item && transfer->piece == PIECE_LAYER && kind->site->has_experts &&
       framework->expert_host.is_stated)
     return site_ns(framework_expert_collective_s(framework, 1e-9 * (double)machine->launch_ns));
@@ -274,6 +278,7 @@ static TransferKind *kind_of_collective(Costs *costs, const Site *site, const Tr
                        .site = site,
                        .transfer = {.collective = transfer->collective,
                                     .n_calls = transfer->n_calls,
+                                    .n_listed = transfer->n_listed,
                                     .is_item = transfer->is_item,
                                     .piece = transfer->is_item ? transfer->piece : -1},
                        .group = *group};

@@ -199,11 +199,27 @@ static const Quirk quirks[] = {
     {"time.zero3_tensors.list_entry", QUIRK_SECONDS, IN_TIME(zero3.list_entry_s), UP_TO_A_SECOND,
      .part = QUIRK_PART_DATA_PARALLEL, .meaning = "CPU time per tensor of such a list"},
     {"time.zero3_tensors.memory_passes", QUIRK_NUMBER, IN_TIME(zero3.memory_passes), RANGE(0, 100),
-     .part = QUIRK_PART_DATA_PARALLEL, .meaning = "additional reads or writes of the moved data"},
+     .part = QUIRK_PART_DATA_PARALLEL, .meaning = "additional reads or writes of the data that such a list moves"},
+    {"time.zero3_tensors.reduction_passes", QUIRK_NUMBER, IN_TIME(zero3.reduction_passes), RANGE(1, 100),
+     .part = QUIRK_PART_DATA_PARALLEL, .is_optional = TRUE,
+     .meaning = "the same where gradients are reduced (default: memory_passes)"},
     {"time.zero3_tensors.live_parameters", QUIRK_NUMBER, IN_TIME(zero3.live_parameters), RANGE(1, 1e15),
      .part = QUIRK_PART_DATA_PARALLEL,
-     .meaning = "a layer with more parameters is not prefetched, and what its recomputation gathered is gathered again "
-                "for its backward"},
+     .meaning = "what the recomputation of a layer with more parameters gathered is gathered again for its backward; "
+                "without gather_bucket such a layer is not prefetched either"},
+    {"time.zero3_tensors.gather_bucket", QUIRK_NUMBER, IN_TIME(zero3.gather_bucket), RANGE(1, 1e15),
+     .part = QUIRK_PART_DATA_PARALLEL, .is_optional = TRUE,
+     .meaning = "matrices are gathered together up to at least so many parameters, with a list of all of them unless "
+                "each fills a gather; the host waits for all issued work only before a micro-batch's first gather "
+                "(default: each apart, after a wait)"},
+    {"time.zero3_tensors.reduce_bucket", QUIRK_NUMBER, IN_TIME(zero3.reduce_bucket), RANGE(1, 1e15),
+     .part = QUIRK_PART_DATA_PARALLEL, .is_optional = TRUE,
+     .meaning = "a layer's gradients are reduced together up to so many parameters, from a list of all of them "
+                "(default: each matrix apart)"},
+    {"time.zero3_tensors.vectors", QUIRK_CHOICE, IN_TIME(zero3.vectors), CHOICES("sharded", "kept"),
+     .part = QUIRK_PART_DATA_PARALLEL, .is_optional = TRUE,
+     .meaning = "norms and biases. sharded: they move with the matrices; kept: they stay whole, their gradients are in "
+                "the lists, and each is gathered by itself after the optimizer, which overlaps with nothing"},
     {"time.zero3_buffers", QUIRK_CHOICE, IN_TIME(zero3.buffers), CHOICES("shared", "copied"),
      .part = QUIRK_PART_DATA_PARALLEL,
      .meaning = "copied: ZeRO-3: parameters are copied out of the gather's buffer before use, and gradients into the "

@@ -122,7 +122,8 @@ typedef struct {
   guint8 n_embedding, n_head, n_tables;
   guint8 of_experts; /* only the expert parameters of those layers; else all others */
   gint32 n_layers, n_dense;
-  gint32 n_calls; /* number of collectives that carry it, one after another, assumed equal; 0: one */
+  gint32 n_calls;  /* number of collectives that carry it, one after another, assumed equal; 0: one */
+  gint32 n_listed; /* of the tensors in it, those that a framework lists rank by rank */
   /* tp, cp or ep collective of an expanded program: its item in the piece's list */
   guint8 is_item;
   guint8 size; /* TransferSize */

@@ -29,6 +29,7 @@ const ActionInfo action_infos[N_ACTIONS] = {
     [ACTION_TIED_GRAD] = {.name = "TIED_GRAD", .glyph = 'T'},
     [ACTION_COPY_GRAD] = {.name = "COPY_GRAD", .glyph = 'C'},
     [ACTION_WHOLE_GRAD] = {.name = "WHOLE_GRAD", .glyph = 'L'},
+    [ACTION_KEPT] = {.name = "KEPT", .glyph = 'K'},
     [ACTION_SYNC] = {.name = "SYNC", .glyph = 'S'},
     [ACTION_WAIT] = {.name = "WAIT", .glyph = 'H'},
     [ACTION_FETCH] = {.name = "FETCH", .glyph = 'f', .is_copy = TRUE},

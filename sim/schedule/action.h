@@ -22,6 +22,7 @@ typedef enum {
   ACTION_COPY_GRAD,   /* two pipes: all-reduce of a stage's gradient over its two copies */
   ACTION_WHOLE_GRAD,  /* all-reduce over tp of the gradients of parameters replicated there, which each tp rank has
                          only in part */
+  ACTION_KEPT,        /* gathers of updated vectors that ZeRO-3 keeps whole */
   ACTION_SYNC,        /* host reads the loss */
   ACTION_WAIT,        /* host waits for an exchange */
   /* copies between a GPU and its node's memory and drives (pass_offload.c) */

@@ -78,6 +78,35 @@ gint64 local_piece_parameters(const LocalSizes *local, Piece piece) {
   }
 }
 
+static gint64 layer_vectors(const LocalSizes *local, Piece piece) {
+  const Model *model = local->model;
+  const gint64 of_norm = model_norm_parameters(model) / model->hidden;
+  gint64 n = (local->n_norms + local->n_post_norms) * of_norm + (model_qk_norm_parameters(model) > 0 ? 2 : 0) +
+             (model->latent.q_rank > 0) + (model->latent.kv_rank > 0);
+  LinearKind kinds[N_LINEARS];
+  const int n_linears = layer_linears(local, piece, kinds);
+  for (int i = 0; i < n_linears; i++) {
+    const Linear linear = linear_of(local, kinds[i]);
+    n += linear.has_bias ? linear.group : 0;
+  }
+  return n;
+}
+
+gint64 local_piece_vectors(const LocalSizes *local, Piece piece) {
+  const Model *model = local->model;
+  const gint64 of_norm = model_norm_parameters(model) / model->hidden;
+  switch (piece) {
+  case PIECE_EMBEDDING:
+    return model->embedding_norm ? of_norm : 0;
+  case PIECE_DENSE_LAYER:
+  case PIECE_LAYER:
+    return layer_vectors(local, piece);
+  default:
+    return of_norm + (model->head_bias ? 1 : 0) +
+           local->method->mtp_layers * (layer_vectors(local, PIECE_LAYER) + 3 * of_norm);
+  }
+}
+
 gint64 local_layer_matrices(const LocalSizes *local) {
   gint64 elements = 0;
   LinearKind kinds[N_LINEARS];

@@ -62,6 +62,7 @@ LocalSizes local_sizes_of(const Model *model, const Method *method);
 /* Parameters on one tp rank: matrices are cut; norms and biases of row-parallel linears are whole. */
 gint64 local_vocab_parameters(const LocalSizes *local); /* one vocabulary matrix */
 gint64 local_piece_parameters(const LocalSizes *local, Piece piece);
+gint64 local_piece_vectors(const LocalSizes *local, Piece piece);     /* number of its norms' and biases' tensors */
 gint64 local_expert_parameters(const LocalSizes *local, Piece piece); /* those of the rank's experts */
 gint64 local_layer_matrices(const LocalSizes *local); /* elements of a layer's linears; of experts, those of
                                               one */

@@ -117,6 +117,86 @@ TEST(zero3_moves_each_matrix_in_a_collective_of_its_own) {
   }
 }
 
+static int count_calls(const Program *program, ActionKind action, Collective collective, gboolean of_lists) {
+  int n = 0;
+  for (gint32 i = 0; i < program->ranks[0].n_ops; i++) {
+    const Op *op = &program->ranks[0].ops[i];
+    if (op->action != action || op->kind != OP_COLLECTIVE)
+      continue;
+    const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
+    n += transfer->collective != collective ? 0 : of_lists ? transfer->n_listed : transfer->n_calls;
+  }
+  return n;
+}
+
+/* A layer of gpt2 has 7,087,872 parameters in 4 matrices and 8 vectors (two norms' scales and biases, four biases).
+ * A bucket of 2 million is filled three times by it in gathers, which need a list of all 4; one of 1 million would be
+ * by each of the 4, which then need none. Embedding (twice, its positions in backward) and head are a gather of their
+ * own, of one matrix or none, without a list. Gradients fill a bucket of 4 million twice; the head's are its norm's 2
+ * vectors, and the table's come from the list of one matrix. */
+TEST(zero3_fills_buckets) {
+  for (int small = 0; small < 2; small++) {
+    const FrameworkTime buckets = {.zero3.moves_tensors = TRUE,
+                                   .zero3.live_parameters = 1e9,
+                                   .zero3.gather_bucket = small ? 1e6 : 2e6,
+                                   .zero3.reduce_bucket = 4e6,
+                                   .zero3.vectors = VECTORS_KEPT};
+    g_autoptr(Prediction) prediction = predict_gpt2(under(buckets, plan_said("--gpus 4 --zero 3")));
+    const Program *program = prediction->program;
+    ck_assert_int_eq(count_calls(program, ACTION_UNSHARD, COLLECTIVE_ALL_GATHER, FALSE),
+                     2 * (12 * (small ? 4 : 3) + 2));
+    ck_assert_int_eq(count_calls(program, ACTION_UNSHARD, COLLECTIVE_ALL_GATHER, TRUE), small ? 0 : 2 * 12 * 4);
+    ck_assert_int_eq(count_calls(program, ACTION_REDUCE_GRAD, COLLECTIVE_REDUCE_SCATTER, FALSE), 12 * 2 + 2);
+    ck_assert_int_eq(count_calls(program, ACTION_REDUCE_GRAD, COLLECTIVE_REDUCE_SCATTER, TRUE),
+                     12 * (4 + 8) + 1 + 2 + 1);
+    ck_assert_int_eq(count_calls(program, ACTION_KEPT, COLLECTIVE_ALL_GATHER, FALSE), 12 * 8 + 2);
+  }
+}
+
+/* A layer gathered twice, its experts by themselves, is in one buffer: what is held at the peak is no more than where
+ * each is gathered once. */
+TEST(gathered_twice_is_held_once) {
+  for (int buckets = 0; buckets < 2; buckets++) {
+    double held[2];
+    for (int exceeds = 0; exceeds < 2; exceeds++) {
+      const FrameworkTime time = {.zero3.moves_tensors = TRUE,
+                                  .zero3.live_parameters = exceeds ? 1 : 1e15,
+                                  .zero3.gather_bucket = buckets ? 1e8 : 0,
+                                  .zero3.reduce_bucket = buckets ? 1e8 : 0};
+      g_autoptr(Plan) plan = under(time, plan_said("--gpus 16 --ep 4 --zero 3 --recompute full --seq-len 128"));
+      g_autoptr(Prediction) prediction = predict_plan(shipped_model("mixtral-8x7b"), shipped_cluster("selene"), plan);
+      held[exceeds] = prediction->memory->at_peak.bytes[MEMORY_BUFFERS];
+    }
+    ck_assert_double_gt(held[1], 0);
+    ck_assert_double_le(held[1], held[0]);
+  }
+}
+
+/* The host has waited for a micro-batch's backward before it gathers for the next one: its first gather begins when
+ * nothing is being computed any more. Without buckets' waits, as without a framework, it is gathered ahead. */
+TEST(no_gather_reaches_over_the_end_of_a_backward) {
+  for (int waits = 0; waits < 2; waits++) {
+    const FrameworkTime time = {.zero3.moves_tensors = waits,
+                                .zero3.live_parameters = 1e9,
+                                .zero3.gather_bucket = waits ? 1e6 : 0,
+                                .zero3.reduce_bucket = waits ? 4e6 : 0};
+    g_autoptr(Prediction) prediction =
+        predict_gpt2(under(time, plan_said("--gpus 4 --zero 3 --prefetch 1 --global-batch 8")));
+    const OpList *list = &prediction->program->ranks[0];
+    gint32 last = -1, first = -1; /* of the first micro-batch's backward; the second's gather */
+    for (gint32 i = 0; i < list->n_ops; i++) {
+      const Op *op = &list->ops[i];
+      if (op->action == ACTION_B && op->micro_batch == 0 && op->kind == OP_COMPUTE)
+        last = i;
+      if (op->action == ACTION_UNSHARD && op->micro_batch == 1 && first < 0)
+        first = i;
+    }
+    ck_assert_int_ge(last, 0);
+    ck_assert_int_ge(first, 0);
+    ck_assert_int_eq(first > last, waits);
+  }
+}
+
 /* The host makes a list of 4 tensors for each of a layer's 4 matrices: 16 entries of 100 us before its gather is
  * issued, 1.6 ms on 12 layers' three moves in all: forward and backward each wait for theirs. */
 TEST(lists_of_tensors_take_the_host) {

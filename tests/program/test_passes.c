@@ -24,6 +24,7 @@ typedef struct {
   gboolean overlap;
   Offload offload;
   gboolean moves_tensors; /* under ZeRO-3; more than are kept gathered */
+  double bucket;          /* … in gathers of so many parameters; 0: each in one */
 } Example;
 
 static const Example examples[] = {
@@ -35,6 +36,8 @@ static const Example examples[] = {
      .overlap = TRUE},
     {"dp2-zero3-tensors", .pp = 1, .dp = 2, .n_micro_batches = 1, .zero = 3, .prefetch = 1, .steps = 1, .overlap = TRUE,
      .moves_tensors = TRUE},
+    {"dp2-zero3-buckets", .pp = 1, .dp = 2, .n_micro_batches = 2, .zero = 3, .prefetch = 1, .steps = 1, .overlap = TRUE,
+     .moves_tensors = TRUE, .bucket = 1e5},
     {"dp1-zero2-offload", .pp = 1, .dp = 1, .n_micro_batches = 2, .zero = 2, .steps = 1, .overlap = TRUE,
      .offload = {.optimizer = TIER_HOST, .activations = TIER_HOST}},
     {"dp2-zero3-offload", .pp = 1, .dp = 2, .n_micro_batches = 1, .zero = 3, .prefetch = 1, .steps = 1, .overlap = TRUE,
@@ -66,6 +69,8 @@ static char *dump_plan(const Example *example, const char *pass) {
   plan->bucket_parameters = offload_is_any(&example->offload) ? 300000 : 1;
   plan->steps = example->steps;
   plan->time.zero3.moves_tensors = example->moves_tensors;
+  plan->time.zero3.gather_bucket = plan->time.zero3.reduce_bucket = example->bucket;
+  plan->time.zero3.vectors = example->bucket > 0 ? VECTORS_KEPT : VECTORS_SHARDED;
   plan->recompute = example->moves_tensors ? RECOMPUTE_FULL : plan->recompute;
   plan->offload = example->offload;
   g_autoptr(GError) error = NULL;

@@ -364,6 +364,8 @@ static gboolean run_collective(Executor *executor, int index, GError **error) {
   case ACTION_NORM:
     state_norm(trainer, op->step, group, stream);
     return TRUE;
+  case ACTION_KEPT: /* here vectors are sharded, and gathered with the matrices */
+    return TRUE;
   default:
     break;
   }

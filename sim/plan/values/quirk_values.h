@@ -32,6 +32,7 @@ typedef enum { PIPELINE_GRADIENTS_SHARDED, PIPELINE_GRADIENTS_WHOLE } FrameworkP
 typedef enum { ACCUMULATED_GRADIENTS_SHARDED, ACCUMULATED_GRADIENTS_WHOLE } FrameworkAccumulatedGradients;
 typedef enum { EXPERT_OPTIMIZER_TOGETHER, EXPERT_OPTIMIZER_APART } FrameworkExpertOptimizer;
 typedef enum { WEIGHTS_GATHERED, WEIGHTS_BROADCAST } FrameworkWeights;
+typedef enum { VECTORS_SHARDED, VECTORS_KEPT } FrameworkVectors;
 typedef enum { ZERO3_BUFFERS_SHARED, ZERO3_BUFFERS_COPIED } FrameworkZero3Buffers;
 typedef enum { GRADIENT_SUMS_FUSED, GRADIENT_SUMS_APART } FrameworkGradientSums;
 typedef enum { FP16_GRADIENTS_AS_HELD, FP16_GRADIENTS_COPIED } FrameworkFp16Gradients;
@@ -101,8 +102,11 @@ typedef struct {
 
 /* How ZeRO-3 moves parameters and gradients. */
 typedef struct {
-  gboolean moves_tensors; /* each in a collective of its own; FALSE: the next three are unknown */
+  gboolean moves_tensors; /* in collectives of their own; FALSE: all but `buffers` are unknown */
   double list_entry_s, memory_passes, live_parameters;
+  double reduction_passes;             /* 0: memory_passes */
+  double gather_bucket, reduce_bucket; /* parameters; 0: each matrix apart */
+  int vectors;                         /* FrameworkVectors */
   int buffers;
 } FrameworkZero3;
 

@@ -1,6 +1,8 @@
 /* Parts, collectives and lanes, as needed by several passes. */
 #include "lowering.h"
 
+#include <math.h>
+
 #include "local_sizes.h"
 
 double part_parameters(const Workload *workload, const Part *part) {
@@ -230,13 +232,33 @@ gboolean lowering_moves_tensors(const Workload *workload) {
          lowering_is_sharded(workload);
 }
 
+gboolean lowering_gathers_apart(const Workload *workload) {
+  return lowering_moves_tensors(workload) && workload->method->time.zero3.gather_bucket == 0;
+}
+
 gboolean lowering_exceeds_live(const Workload *workload) {
   return lowering_moves_tensors(workload) &&
          (double)workload->piece_parameters[PIECE_LAYER] > workload->method->time.zero3.live_parameters;
 }
 
 int lowering_window(const Workload *workload) {
-  return workload->method->overlap_param && !lowering_exceeds_live(workload) ? workload->method->prefetch : 0;
+  const gboolean waits = lowering_gathers_apart(workload) && lowering_exceeds_live(workload);
+  return workload->method->overlap_param && !waits ? workload->method->prefetch : 0;
+}
+
+static int part_vectors(const Workload *workload, const Part *part) {
+  if (!lowering_moves_tensors(workload) || workload->method->time.zero3.vectors != VECTORS_KEPT)
+    return 0;
+  const LocalSizes local = local_sizes_of(workload->model, workload->method);
+  return (int)(part->n_embedding * local_piece_vectors(&local, PIECE_EMBEDDING) +
+               part->n_dense * local_piece_vectors(&local, PIECE_DENSE_LAYER) +
+               (part->n_layers - part->n_dense) * local_piece_vectors(&local, PIECE_LAYER) +
+               part->n_head * local_piece_vectors(&local, PIECE_HEAD));
+}
+
+int lowering_kept_vectors(const Workload *workload, int stage) {
+  const Part part = part_of_stage(workload, stage);
+  return lowering_shards(workload) > 1 ? part_vectors(workload, &part) : 0;
 }
 
 double tied_gradient_bytes(const Workload *workload) {
@@ -306,20 +328,46 @@ static guint8 moved_tables(const Workload *workload, const Moved *moved) {
   return (guint8)(part->n_embedding + part->n_head + (moved->with_heads_table && !moved->of_experts) - is_without);
 }
 
-/* One per matrix, at least one (norms have no matrix). 0: everything in one collective. */
-static int moved_calls(const Workload *workload, const Moved *moved) {
+/* A framework that keeps linears apart lists and moves each. */
+static int more_linears(const Workload *workload, const Part *part) {
+  const FrameworkSplitLinears *linears = &workload->method->time.linears;
+  const Model *model = workload->model;
+  const int of_qkv = linears->qkv == LINEARS_APART && model->latent.kv_rank == 0 ? 2 : 0;
+  const int n_mlps = model->experts.n > 0 ? part->n_dense : part->n_layers;
+  return part->n_layers * of_qkv + (linears->gate == LINEARS_APART && model->gated ? n_mlps : 0);
+}
+
+/* At least one (norms have no matrix). */
+static int moved_matrices(const Workload *workload, const Moved *moved) {
   const Part *part = &moved->part;
-  if (!lowering_moves_tensors(workload))
-    return 0;
   int n = part->n_dense * workload_piece_matrices(workload, PIECE_DENSE_LAYER, moved->of_experts) +
           (part->n_layers - part->n_dense) * workload_piece_matrices(workload, PIECE_LAYER, moved->of_experts);
   if (!moved->of_experts)
-    n += moved_tables(workload, moved);
+    n += moved_tables(workload, moved) + more_linears(workload, part);
   return MAX(n, 1);
 }
 
-/* cp ranks hold the same parameters as dp ranks: reductions and shards span both. */
-static Group dp_group(const Workload *workload, AxisSet axes) {
+/* Sets the collectives that move it, one for each matrix or, with a bucket, assumed as full as gathers are at least
+ * and reductions at most; and the tensors that these are made from lists of. With buckets a gather of one matrix needs
+ * no list, and the sum of shards over replicas neither. */
+static void split_into_calls(const Workload *workload, const Moved *moved, Transfer *transfer) {
+  if (!lowering_moves_tensors(workload))
+    return;
+  const FrameworkZero3 *zero3 = &workload->method->time.zero3;
+  const gboolean is_gather = transfer->collective == COLLECTIVE_ALL_GATHER;
+  const gboolean scatters = transfer->collective == COLLECTIVE_REDUCE_SCATTER;
+  const int n_matrices = moved_matrices(workload, moved);
+  const double bucket = is_gather ? zero3->gather_bucket : zero3->reduce_bucket;
+  const double parameters = moved_parameters(workload, moved);
+  const double filled = is_gather ? floor(parameters / bucket) : ceil(parameters / bucket);
+  transfer->n_calls = bucket == 0 ? n_matrices : (gint32)CLAMP(filled, 1, n_matrices);
+  if (bucket == 0 || scatters || (is_gather && transfer->n_calls < n_matrices))
+    transfer->n_listed = n_matrices;
+  if (scatters && !moved->of_experts)
+    transfer->n_listed += part_vectors(workload, &moved->part);
+}
+
+Group dp_group(const Workload *workload, AxisSet axes) {
   gboolean with_cp = workload->method->cp > 1 && axes != AXIS_BIT_DP_REPLICA;
   return (Group){.name = axes == AXIS_BIT_DP_SHARD     ? "dp_shard"
                          : axes == AXIS_BIT_DP_REPLICA ? "dp_replica"
@@ -401,8 +449,8 @@ Op dp_collective(Program *program, const Workload *workload, const DpCollective 
                        .n_tables = moved_tables(workload, moved),
                        .of_experts = moved->of_experts != 0,
                        .n_layers = moved->part.n_layers,
-                       .n_dense = moved->part.n_dense,
-                       .n_calls = moved_calls(workload, moved)};
+                       .n_dense = moved->part.n_dense};
+  split_into_calls(workload, moved, &transfer);
   Op op = op_new(OP_COLLECTIVE, STREAM_DP, done->action, done->stage, -1);
   op.unit = moved->part.first_layer;
   op.work = sized_transfer(program, workload, &transfer);

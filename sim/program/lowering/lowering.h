@@ -58,10 +58,14 @@ int lowering_owners(const Workload *workload, int stage, gboolean of_experts);
 /* Parameters are gathered before their first use (ZeRO-3; ZeRO-1 and 2 with overlap_param), not after the
  * optimizer. */
 gboolean lowering_gathers_early(const Workload *workload);
-/* ZeRO-3 under a framework that moves each matrix in its own collective. */
+/* ZeRO-3 under a framework that moves matrices in collectives of their own. */
 gboolean lowering_moves_tensors(const Workload *workload);
+/* … each in one, which the host issues after it has waited. */
+gboolean lowering_gathers_apart(const Workload *workload);
 /* … if, in addition, a layer exceeds the parameters that the framework keeps gathered. */
 gboolean lowering_exceeds_live(const Workload *workload);
+/* Number of vectors of a stage that each rank keeps whole, and gathers one by one after the optimizer. */
+int lowering_kept_vectors(const Workload *workload, int stage);
 /* ZeRO-3: pieces gathered ahead of the one being computed. */
 int lowering_window(const Workload *workload);
 /* Parameters of the table that embedding and head of one rank both add to the gradient of: the matrix they share, or
@@ -80,6 +84,8 @@ typedef struct {
   gboolean of_experts, with_heads_table;
 } Moved;
 double moved_parameters(const Workload *workload, const Moved *moved);
+/* Ranks along these axes, a subset of dp. cp ranks hold the same parameters: reductions and shards span both. */
+Group dp_group(const Workload *workload, AxisSet axes);
 /* A collective over dp ranks on parameters or gradients of a stage. */
 typedef struct {
   ActionKind action;

@@ -85,6 +85,8 @@ static void add_stage_gradients(EffectChains *chains, const Program *program, co
   }
 }
 
+enum { NO_USER = -1, OF_ANOTHER = -2 }; /* instead of the last op that uses what arrives */
+
 /* A host wait counts too: it releases a gather that nothing else waits for; other users come later. */
 static gboolean op_uses_arrivals(const Op *op) {
   return op->kind == OP_COMPUTE || op->kind == OP_HOST;
@@ -97,19 +99,44 @@ static gboolean uses(const Op *op, const Op *arrived) {
          (arrived->kind == OP_RECV && arrived->stage == op->stage && arrived->micro_batch == op->micro_batch);
 }
 
+/* The gather behind `gather`, before any computing, that fills the same buffer again; −1: none. */
+static gint32 gathered_again(const OpList *list, gint32 gather) {
+  const Op *op = &list->ops[gather];
+  for (gint32 i = gather + 1; i < list->n_ops && list->ops[i].kind != OP_COMPUTE; i++)
+    if (list->ops[i].action == ACTION_UNSHARD && list->ops[i].work == op->work && list->ops[i].unit == op->unit &&
+        list->ops[i].micro_batch == op->micro_batch)
+      return i;
+  return -1;
+}
+
+/* A gather that nothing waits for, because it is made again, is used by what uses the other, which has no buffer of its
+ * own. */
+static void join_gathers(const OpList *list, const Method *method, gint32 *user) {
+  for (gint32 i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    const gint32 again =
+        op->action == ACTION_UNSHARD && holds_buffer(op, method) && user[i] == NO_USER ? gathered_again(list, i) : -1;
+    if (again < 0)
+      continue;
+    user[i] = user[again];
+    user[again] = OF_ANOTHER;
+  }
+}
+
 /* What arrives is held from the start of its transfer, and dropped when the last op that uses it has ended. */
 static void add_arrivals(EffectChains *chains, const OpList *list, const Method *method) {
   g_autofree gint32 *user = g_new(gint32, list->n_ops + 1);
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
-    user[i] = -1;
+    user[i] = NO_USER;
     for (int a = 0; op_uses_arrivals(op) && a < OP_MAX_AFTER && op->after[a] >= 0; a++)
       if (uses(op, &list->ops[op->after[a]]))
         user[op->after[a]] = i;
   }
+  join_gathers(list, method, user);
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
-    if (!holds_buffer(op, method))
+    if (!holds_buffer(op, method) || user[i] == OF_ANOTHER)
       continue;
     add_term(chains, list, i, TERM_HOLD_BUFFER, 0, op->work);
     if (user[i] >= 0)

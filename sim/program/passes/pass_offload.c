@@ -33,7 +33,7 @@ static Op copy_of(Program *program, ActionKind action, CopyRoute route, int stag
   transfer.collective = COLLECTIVE_SEND_RECV;
   transfer.size = SIZE_GIVEN;
   transfer.bytes = bytes;
-  transfer.n_calls = 0;
+  transfer.n_calls = transfer.n_listed = 0;
   const gboolean is_out = (route & (ROUTE_LINK_OUT | ROUTE_NVME_WRITE)) != 0;
   Op op = op_new(OP_COLLECTIVE, is_out ? STREAM_COPY_OUT : STREAM_COPY, action, stage, -1);
   op.work = program_transfer(program, &transfer);

@@ -12,6 +12,7 @@
  *     all-gather       ZeRO-1/2 without overlap_param: gathers the updated shards, twice under a framework whose
  *                      experts have an optimizer of their own; under one whose ranks own whole matrices, each
  *                      broadcasts its own, one after another
+ *     kept vectors     ZeRO-3 under a framework that keeps them whole: each updated one is gathered by itself
  *     sync             the host reads the loss before it issues the next step */
 #include "lowering.h"
 
@@ -204,6 +205,28 @@ static void add_gathers(Program *program, OpEditor *editor, const Lowering *lowe
     add_gathers_of_all(program, editor, lowering, rank);
 }
 
+/* Each is as wide as the model, by assumption: their time is latency. */
+static void add_kept_vectors(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
+  const Workload *workload = lowering->workload;
+  int n = 0;
+  for (int stage = 0; stage < program->n_stages; stage++)
+    if (lowering->order->placement->stage_rank[stage] == rank)
+      n += lowering_kept_vectors(workload, stage);
+  if (n == 0)
+    return;
+  const Group group = dp_group(workload, AXIS_BIT_DP_SHARD);
+  Transfer transfer = {.group = program_group(program, &group),
+                       .source = -1,
+                       .target = -1,
+                       .collective = COLLECTIVE_ALL_GATHER,
+                       .bytes = n * workload->method->recipe.weights * (double)workload->model->hidden,
+                       .n_calls = n};
+  Op op = op_new(OP_COLLECTIVE, STREAM_DP, ACTION_KEPT, -1, -1);
+  op.work = program_transfer(program, &transfer);
+  add_after_last(&op, editor, STREAM_COMPUTE);
+  op_editor_add(editor, &op);
+}
+
 static void add_sync(OpEditor *editor) {
   Op op = op_new(OP_HOST, STREAM_HOST, ACTION_SYNC, -1, -1);
   add_after_last(&op, editor, STREAM_COMPUTE);
@@ -238,6 +261,7 @@ void pass_optimizer(Program *program, const Lowering *lowering) {
     add_norm(program, &editor, lowering->workload);
     add_optimizer(program, &editor, lowering, rank);
     add_gathers(program, &editor, lowering, rank);
+    add_kept_vectors(program, &editor, lowering, rank);
     add_sync(&editor);
     op_editor_finish(&editor);
   }

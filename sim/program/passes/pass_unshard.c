@@ -12,7 +12,9 @@
  * In a framework that moves each matrix in its own collective (zero3_tensors), the host, before it issues a gather,
  * waits for the previous gather and compute that it has issued: a gather overlaps only with the one piece whose
  * kernels are issued right after it. If the framework's limit of live parameters is below a layer's, nothing
- * overlaps, and a recomputed layer is gathered twice for its backward.
+ * overlaps, and a recomputed layer is gathered twice for its backward. If it fills buckets instead (gather_bucket),
+ * the host waits, and gathers nothing ahead, only where a micro-batch begins after another's backward; too large a
+ * layer is still gathered twice.
  *
  * ZeRO-1 and 2 gather once per step. With overlap_param this overlaps with the first forward of each stage, bucket by
  * bucket, without a window: the gathered parameters stay.
@@ -122,9 +124,9 @@ static void add_wait_for(OpEditor *editor, gint32 gather, gint32 compute) {
 }
 
 /* … for the last gather and the last compute op of the new list. */
-static void add_wait(const Workload *workload, OpEditor *editor) {
+static void add_wait(OpEditor *editor) {
   gint32 gather = -1, compute = -1;
-  for (gint32 i = editor->n_ops; lowering_moves_tensors(workload) && i-- > 0 && compute < 0;) {
+  for (gint32 i = editor->n_ops; i-- > 0 && compute < 0;) {
     const Op *op = &editor->ops[i];
     if (op->kind == OP_COMPUTE)
       compute = i;
@@ -140,15 +142,25 @@ static gboolean is_gathered_twice(const Workload *workload, const Op *user, cons
          lowering_exceeds_live(workload);
 }
 
+/* Whether the host has waited for all of the backward before it: it does so at the end of each, where a micro-batch
+ * has no pipeline. */
+static gboolean begins_anew(const Workload *workload, const Op *user, const Part *part) {
+  return lowering_moves_tensors(workload) && !lowering_gathers_apart(workload) && workload->n_stages == 1 &&
+         user->action == ACTION_F && part->n_embedding > 0;
+}
+
 /* Appends the gathers for what `user` computes with, which wait for op `after` (−1: none); returns the last of
  * them. */
 static gint32 add_gathers_of(Unsharder *unsharder, const Op *user, const Part *part, gint32 after) {
-  add_wait(unsharder->workload, &unsharder->editor);
+  const Workload *workload = unsharder->workload;
+  if (lowering_gathers_apart(workload) || begins_anew(workload, user, part))
+    add_wait(&unsharder->editor);
   const Moved moved = gathered(user, part);
   gint32 last = add_gathers(unsharder, user->stage, user->micro_batch, &moved, after);
-  if (!is_gathered_twice(unsharder->workload, user, part))
+  if (!is_gathered_twice(workload, user, part))
     return last;
-  add_wait_for(&unsharder->editor, last, -1);
+  if (lowering_gathers_apart(workload))
+    add_wait_for(&unsharder->editor, last, -1);
   return add_gathers(unsharder, user->stage, user->micro_batch, &moved, after);
 }
 
@@ -246,6 +258,8 @@ static void unshard_rank(Program *program, OpList *list, const Workload *workloa
     const Piecewise *piece = &g_array_index(pieces, Piecewise, i);
     while (next < pieces->len && (next <= i || n_ahead <= window)) {
       const Piecewise *ahead = &g_array_index(pieces, Piecewise, next);
+      if (next > i && ahead->gathers && begins_anew(workload, &list->ops[ahead->old_index], &ahead->part))
+        break;
       gather_of[next] = -1;
       if (ahead->gathers) {
         const Op *user = &list->ops[ahead->old_index];

@@ -87,6 +87,7 @@ static void append_transfer(GString *out, guint i, const Transfer *transfer) {
   append_int_unless(out, "head", transfer->n_head, 0);
   append_int_unless(out, "tables", transfer->n_tables, 0);
   append_int_unless(out, "calls", transfer->n_calls, 0);
+  append_int_unless(out, "listed", transfer->n_listed, 0);
   if (transfer->is_item)
     g_string_append_printf(out, " piece=%s item=%d", piece_words[transfer->piece], transfer->item);
   g_string_append_c(out, '\n');
@@ -287,6 +288,7 @@ static gboolean read_collective(const Reader *reader, Transfer *transfer, GError
                           {"head", field_byte, &transfer->n_head},
                           {"tables", field_byte, &transfer->n_tables},
                           {"calls", field_count, &transfer->n_calls},
+                          {"listed", field_count, &transfer->n_listed},
                           {"piece", field_piece, &piece},
                           {"item", field_count, &item}};
   int collective = line_word_of(&reader->line, "neither send nor a collective:", line_word(&reader->line, 2),

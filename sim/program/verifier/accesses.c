@@ -35,9 +35,10 @@ enum {
   KIND_UPDATE_ON_HOST = N_ACTIONS, /* OPTIMIZER */
   KIND_REDUCE_EXPERTS,             /* REDUCE_GRAD of experts only */
   KIND_GRAD_STORED,                /* GRAD_OUT to the drives */
-  KIND_FETCH_WHOLE,                /* UNSHARD of a single shard, which a copy brings */
   KIND_NOTHING,                    /* in sets: that no op is there */
-  N_KINDS
+  N_KINDS,
+  KIND_FETCH_WHOLE = ACTION_OVERLAP_F_B /* UNSHARD of a single shard, which a copy brings: in place of a kind that no op
+                                           has */
 };
 G_STATIC_ASSERT(N_KINDS <= 32); /* bits of a set */
 
@@ -123,7 +124,8 @@ static const Access accesses[] = {
     {BIT(FETCH), WEIGHTS, ALWAYS, .awaits = BIT(WEIGHTS_STORE), .does = fetches},
     {GATHERS, WEIGHTS, ALWAYS, .awaits = BIT(OPTIMIZER) | RETURNS, .does = gathers},
     {BIT(F), WEIGHTS, ALWAYS, .awaits = BIT(WEIGHTS_BACK), .does = "uses weights"},
-    {BIT(SYNC), WEIGHTS, ALWAYS, .awaits = BIT(OPTIMIZER) | BIT(UNSHARD), .does = "ends a step"},
+    {BIT(KEPT), WEIGHTS, ALWAYS, .awaits = BIT(OPTIMIZER), .does = gathers},
+    {BIT(SYNC), WEIGHTS, ALWAYS, .awaits = BIT(OPTIMIZER) | BIT(UNSHARD) | BIT(KEPT), .does = "ends a step"},
 
     {BIT(F), SAVED, BY_UNIT, .follows = ~BIT(SAVED_OUT), .does = "saves activations"},
     {BIT(SAVED_OUT), SAVED, BY_UNIT, .awaits = BIT(F) | BIT(SAVED_IN), .follows = BIT(F) | BIT(SAVED_IN),

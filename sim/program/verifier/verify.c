@@ -146,6 +146,7 @@ static const guint streams_of[N_ACTIONS] = {
     [ACTION_COPY_GRAD] = 1 << STREAM_DP,
     [ACTION_WHOLE_GRAD] = 1 << STREAM_TP,
     [ACTION_NORM] = 1 << STREAM_DP | 1 << STREAM_TP,
+    [ACTION_KEPT] = 1 << STREAM_DP,
     [ACTION_UNSHARD] = 1 << STREAM_DP | 1 << STREAM_COPY,
     [ACTION_FETCH] = 1 << STREAM_COPY,
     [ACTION_GRAD_OUT] = 1 << STREAM_COPY_OUT,

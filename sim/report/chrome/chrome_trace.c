@@ -48,6 +48,7 @@ static const struct {
     [ACTION_TIED_GRAD] = {"tied_grad", "tied gradient"},
     [ACTION_COPY_GRAD] = {"copy_grad", "gradient of both copies"},
     [ACTION_WHOLE_GRAD] = {"whole_grad", "gradient of whole parameters"},
+    [ACTION_KEPT] = {"kept", "whole vectors"},
     [ACTION_SYNC] = {"sync", "sync"},
     [ACTION_WAIT] = {"wait", "host waits"},
     [ACTION_FETCH] = {"fetch", "fetch weights"},
