@@ -83,23 +83,19 @@ double framework_expert_collective_s(const FrameworkTime *framework, double each
   return framework->host.is_stated ? framework->host.collective_s : each_s;
 }
 
-/* Layers with experts: host time grows with the number of kernels and with the slowness of the host. Most of a
- * kernel's host time is its module's; in a row of single operations those after the first have none of that. */
+/* Layers with experts: host time grows with the number of kernels and with the slowness of the host. */
 static LaunchTimes expert_launches(const FrameworkTime *framework, Phase phase, double each_s) {
   const FrameworkExpertHost *host = &framework->expert_host;
   const double slower = each_s / host->launch_s;
   const double forward_s = slower * host->forward_s, backward_s = slower * host->backward_s;
   return (LaunchTimes){.kernel_s = phase == PHASE_F ? forward_s : backward_s,
                        .again_s = forward_s,
-                       .operation_s = each_s,
                        .collective_s = framework_expert_collective_s(framework, each_s)};
 }
 
-LaunchTimes framework_launches(const Method *method, const WorkList *work, const WorkList *again, Piece piece,
-                               Phase phase, gboolean is_of_experts, double each_s) {
+static LaunchTimes layer_launches(const Method *method, const WorkList *work, const WorkList *again, Piece piece,
+                                  Phase phase, double each_s) {
   const FrameworkHost *host = &method->time.host;
-  if (is_of_experts)
-    return expert_launches(&method->time, phase, each_s);
   if (!host->is_stated)
     return (LaunchTimes){each_s, each_s, each_s, each_s};
   const int n_kernels = count_kernels(work, FALSE);
@@ -113,6 +109,18 @@ LaunchTimes framework_launches(const Method *method, const WorkList *work, const
   return (LaunchTimes){.kernel_s = (phase == PHASE_F ? forward_s : share * backward_s) / MAX(n_kernels, 1),
                        .again_s = (host->layer_again_s + hooks_s) / MAX(n_again, 1),
                        .collective_s = host->collective_s};
+}
+
+/* Most of a kernel's host time is its module's: where one item stands for a launch per expert, those after the first
+ * have none of that. */
+LaunchTimes framework_launches(const Method *method, const WorkList *work, const WorkList *again, Piece piece,
+                               Phase phase, gboolean is_of_experts, double each_s) {
+  LaunchTimes launches = is_of_experts && method->time.expert_host.is_stated
+                             ? expert_launches(&method->time, phase, each_s)
+                             : layer_launches(method, work, again, piece, phase, each_s);
+  if (is_of_experts)
+    launches.operation_s = each_s;
+  return launches;
 }
 
 static gboolean is_router(const WorkItem *item) {

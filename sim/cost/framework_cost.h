@@ -26,8 +26,7 @@ double framework_launch_s(const LaunchTimes *launches, const WorkItem *item);
 double framework_expert_collective_s(const FrameworkTime *framework, double each_s);
 /* What the plan's framework spends on a piece, spread evenly over its kernels; where that is unknown, `each_s` per
  * kernel, as the GPU's host takes. What it spends on recomputing a layer is spread over all kernels of `again`, or
- * with NULL over those that `work` recomputes. `is_of_experts`: the piece is a layer with experts, and the framework
- * states expert_host. */
+ * with NULL over those that `work` recomputes. `is_of_experts`: the piece is a layer with experts. */
 LaunchTimes framework_launches(const Method *method, const WorkList *work, const WorkList *again, Piece piece,
                                Phase phase, gboolean is_of_experts, double each_s);
 /* Whether CUDA graphs replay item `i` of a list. Router: the router and the choice of experts, by name.

@@ -159,7 +159,8 @@ TEST(strided_operations_go_by_their_own_rate) {
   ck_assert_double_eq_tol(kernel_cost_s(&gpu, &item, NULL), 1e-3, 1e-12);
 }
 
-/* The first of a row of operations takes the host what a kernel takes, each further one what a launch takes. */
+/* The first of a row of operations takes the host what a kernel takes, each further one what a launch takes: also where
+ * only the host time of a whole layer is stated, 300 us, which the further ones would otherwise multiply. */
 TEST(further_operations_take_a_launch_each) {
   g_autoptr(Plan) plan = plan_new();
   plan->time =
@@ -171,6 +172,9 @@ TEST(further_operations_take_a_launch_each) {
   const LaunchTimes dense = framework_launches(method_of(plan), &work, NULL, PIECE_DENSE_LAYER, PHASE_F, FALSE, 5e-6);
   ck_assert_double_eq_tol(framework_launch_s(&of_experts, &item), 220e-6, 1e-12);
   ck_assert_double_eq_tol(framework_launch_s(&dense, &item), 25e-6, 1e-12);
+  plan->time = (FrameworkTime){.host = {.is_stated = TRUE, .layer_forward_s = 300e-6}};
+  const LaunchTimes of_layer = framework_launches(method_of(plan), &work, NULL, PIECE_LAYER, PHASE_F, TRUE, 5e-6);
+  ck_assert_double_eq_tol(framework_launch_s(&of_layer, &item), 320e-6, 1e-12);
 }
 
 /* 7 layers with experts and 2 micro-batches: the host waits at 14 bounds, and at 28 where the activation is made again
