@@ -68,9 +68,13 @@ static double piece_s(double layer_s, double ends_s, Piece piece, int n_mtp) {
   return piece == PIECE_HEAD ? ends_s + n_mtp * (layer_s + ends_s) : ends_s;
 }
 
+/* Most of a kernel's host time is its module's: in layers with experts, where an item stands for a launch per expert,
+ * those after the first have none of that, and neither have conversions inside the module of a product. */
 double framework_launch_s(const LaunchTimes *launches, const WorkItem *item) {
   if (item->kind == ITEM_COLLECTIVE)
     return launches->collective_s;
+  if (item->is_inside && launches->operation_s > 0)
+    return MAX(item->n_launches, 1) * launches->operation_s;
   const double first_s = item->recompute ? launches->again_s : launches->kernel_s;
   const double further_s = launches->operation_s > 0 ? launches->operation_s : first_s;
   return first_s + MAX(item->n_launches - 1, 0) * further_s;
@@ -111,8 +115,6 @@ static LaunchTimes layer_launches(const Method *method, const WorkList *work, co
                        .collective_s = host->collective_s};
 }
 
-/* Most of a kernel's host time is its module's: where one item stands for a launch per expert, those after the first
- * have none of that. */
 LaunchTimes framework_launches(const Method *method, const WorkList *work, const WorkList *again, Piece piece,
                                Phase phase, gboolean is_of_experts, double each_s) {
   LaunchTimes launches = is_of_experts && method->time.expert_host.is_stated

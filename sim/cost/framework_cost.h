@@ -16,8 +16,8 @@ double framework_collective_s(const FrameworkTime *framework, double time_s, int
 /* Host seconds to issue each kind of item of a piece's list; what a graph replays costs none. */
 typedef struct {
   double kernel_s, again_s, collective_s; /* again: a recomputed kernel */
-  double operation_s;                     /* each after the first of the kernels that one item stands for; 0: same as
-                                             the first */
+  double operation_s;                     /* each after the first of the launches that one item stands for, and each
+                                             inside another item's module; 0: same as the first */
 } LaunchTimes;
 /* Host seconds to issue `item`. */
 double framework_launch_s(const LaunchTimes *launches, const WorkItem *item);

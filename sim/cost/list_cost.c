@@ -10,6 +10,7 @@ static ProductCost *product_cost(Costs *costs, const Machine *machine, const Wor
     WorkItem item;
   } key = {COST_OF_PRODUCT, machine, *item};
   key.item.name = NULL;
+  key.item.n_launches = 0;
   key.item.recompute = key.item.mtp = key.item.host_waits = 0;
   key.item.after = 0;
   gboolean is_new;

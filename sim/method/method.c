@@ -13,6 +13,10 @@ static gboolean has_expert_operations(const Plan *plan) {
   return plan->time.expert_operations == EXPERT_OPERATIONS_SINGLE && plan->cuda_graphs != CUDA_GRAPHS_FULL;
 }
 
+static gboolean launches_each_expert(const Plan *plan) {
+  return plan->time.expert_products == EXPERT_PRODUCTS_APART && plan->cuda_graphs != CUDA_GRAPHS_FULL;
+}
+
 static gboolean rings_blocks(const Plan *plan) {
   return plan->cp > 1 && plan->cp_comm == CP_RING && plan->time.context == CONTEXT_BLOCKS;
 }
@@ -81,6 +85,7 @@ void method_settle(Method *method) {
   method->takes_turns = plan_takes_turns(plan);
   method->counts_on_host = counts_on_host(plan);
   method->has_expert_operations = has_expert_operations(plan);
+  method->launches_each_expert = launches_each_expert(plan);
   method->rings_blocks = rings_blocks(plan);
   method->splits_stage_tensors = splits_stage_tensors(plan);
   method->repeats_attention = repeats_attention(plan);

@@ -26,6 +26,7 @@ typedef struct {
   gboolean counts_on_host;  /* the host waits for the routing result before tokens are sent to experts, or selected
                                from all gathered ones (with tp alone tokens may be gathered) */
   gboolean has_expert_operations; /* what surrounds the experts' products runs as single operations */
+  gboolean launches_each_expert;  /* products and conversions of each expert are launched by themselves */
   gboolean rings_blocks;          /* cp is a ring that gathers the blocks of all ranks at once, as PyTorch's does */
   gboolean splits_stage_tensors;  /* each tp rank sends its part of an activation to the next stage, which gathers the
                                      parts */

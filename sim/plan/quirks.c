@@ -297,10 +297,14 @@ static const Quirk quirks[] = {
                 "gathered ones, and issues nothing until routing is done; device: it keeps issuing"},
     {"time.expert_operations", QUIRK_CHOICE, IN_TIME(expert_operations), CHOICES("fused", "single"),
      .part = QUIRK_PART_KERNELS,
-     .meaning = "single: PyTorch operations clamp an expert's gate, where the host waits for all issued work, add the "
-                "biases of its last product, expert by expert, and make the gradients of the routing weights; rows are "
-                "converted to narrow formats expert by expert; fused (and in graphs of the whole step): all this is "
-                "part of neighbouring kernels, for all experts at once"},
+     .meaning =
+         "single: PyTorch operations clamp an expert's gate, where the host waits for all issued work, add the "
+         "biases of its last product, expert by expert, and make the gradients of the routing weights; fused (and "
+         "in graphs of the whole step): all this is part of neighbouring kernels"},
+    {"time.expert_products", QUIRK_CHOICE, IN_TIME(expert_products), CHOICES("together", "apart"),
+     .part = QUIRK_PART_HOST,
+     .meaning = "apart: each expert's products, and the conversions of its rows to narrow formats, are launched by "
+                "themselves; together (and in graphs of the whole step): those of all experts at once"},
     {"time.expert_padding", QUIRK_CHOICE, IN_TIME(expert_padding), CHOICES("none", "copied"),
      .part = QUIRK_PART_KERNELS,
      .meaning = "copied: below 16 bits, rows received by an all-to-all are copied to tensors padded per expert as its "

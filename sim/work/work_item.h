@@ -16,7 +16,8 @@ typedef enum { LAYOUT_TN, LAYOUT_NN, LAYOUT_NT } MatmulLayout;
 
 typedef struct {
   const char *name;    /* static: "qkv", "attention", "mlp_up", "norm" … */
-  gint32 n_launches;   /* MEMORY: number of kernels that this item stands for; 0: 1 */
+  gint32 n_launches;   /* MEMORY: number of kernels that this item stands for; MATMUL: of launches that issuing it
+                          takes as long as; 0: 1 */
   guint8 kind;         /* ItemKind */
   guint8 number;       /* Number the matrix unit multiplies in (MATMUL, ATTENTION) */
   guint8 layout;       /* MatmulLayout */
@@ -31,6 +32,7 @@ typedef struct {
   guint8 axis;         /* COLLECTIVE: its group and stream: AXIS_TP, AXIS_CP or AXIS_EP */
   guint8 counted;      /* COLLECTIVE: sends tokens to the experts that were chosen just before */
   guint8 spans_tp;     /* COLLECTIVE of ep: its group includes the ranks of tp */
+  guint8 is_inside;    /* MEMORY: issued inside the module of the item after it, without one of its own */
   guint8 host_waits;   /* not COLLECTIVE: the host waits for everything before this item before issuing it */
   const char *operand; /* COLLECTIVE: static name of the kernel whose result it sums or whose operand it gathers */
   gint32 after; /* index in the same list of an item on another stream (compute ↔ tp, cp, ep; a collective may wait

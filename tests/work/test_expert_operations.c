@@ -23,6 +23,7 @@ static Plan *plan_of_operations(void) {
   Plan *plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   plan->dp = plan->ep = plan->gpus = 8;
   plan->time.expert_operations = EXPERT_OPERATIONS_SINGLE;
+  plan->time.expert_products = EXPERT_PRODUCTS_APART;
   return plan;
 }
 
@@ -128,24 +129,40 @@ TEST(rows_are_padded_for_narrow_products) {
 }
 
 /* 2 experts of the rank: a kernel for each where blocks have scales, four where a tensor has one; what a layer converts
- * for its attention is one. */
-TEST(each_expert_is_converted_by_itself) {
+ * for its attention is one. Each expert's product is a call of cuBLAS, which takes as long as two launches, in bf16,
+ * too; other products are one launch. The time of a product is that of all experts at once. */
+TEST(each_expert_is_launched_by_itself) {
   static const struct {
     Precision precision;
     CudaGraphs graphs;
-    int n_launches;
-  } cases[] = {{PRECISION_MXFP8, CUDA_GRAPHS_NONE, 2},
-               {PRECISION_FP8, CUDA_GRAPHS_NONE, 8},
-               {PRECISION_FP8, CUDA_GRAPHS_FULL, 1}};
+    FrameworkExpertProducts products;
+    int n_conversions, n_products;
+  } cases[] = {{PRECISION_MXFP8, CUDA_GRAPHS_NONE, EXPERT_PRODUCTS_APART, 2, 4},
+               {PRECISION_FP8, CUDA_GRAPHS_NONE, EXPERT_PRODUCTS_APART, 8, 4},
+               {PRECISION_BF16, CUDA_GRAPHS_NONE, EXPERT_PRODUCTS_APART, 0, 4},
+               {PRECISION_FP8, CUDA_GRAPHS_FULL, EXPERT_PRODUCTS_APART, 1, 1},
+               {PRECISION_FP8, CUDA_GRAPHS_NONE, EXPERT_PRODUCTS_TOGETHER, 1, 1}};
+  g_autoptr(Cluster) cluster = read_cluster("dgx-b200");
   const Model model = mixture();
   for (gsize c = 0; c < G_N_ELEMENTS(cases); c++) {
     g_autoptr(Plan) plan = plan_of_operations();
     plan->precision = cases[c].precision;
     plan->cuda_graphs = cases[c].graphs;
+    plan->time.expert_products = cases[c].products;
     g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
     const WorkList *f = &workload->work[PIECE_LAYER][PHASE_F], *b = &workload->work[PIECE_LAYER][PHASE_B];
-    ck_assert_int_eq(find(f, "expert_up.cast")->n_launches, cases[c].n_launches);
-    ck_assert_int_eq(find(b, "expert_down.grad_cast")->n_launches, cases[c].n_launches);
+    const WorkItem *products[] = {find(f, "expert_up"), find(b, "expert_down.dgrad"), find(b, "expert_up.wgrad")};
+    for (gsize p = 0; p < G_N_ELEMENTS(products); p++) {
+      WorkItem one = *products[p];
+      one.n_launches = 1;
+      ck_assert_int_eq(products[p]->n_launches, cases[c].n_products);
+      ck_assert_double_eq(kernel_cost_s(&cluster->gpu, products[p], NULL), kernel_cost_s(&cluster->gpu, &one, NULL));
+    }
+    ck_assert_int_eq(find(f, "qkv")->n_launches, 1);
+    if (cases[c].n_conversions == 0)
+      continue;
+    ck_assert_int_eq(find(f, "expert_up.cast")->n_launches, cases[c].n_conversions);
+    ck_assert_int_eq(find(b, "expert_down.grad_cast")->n_launches, cases[c].n_conversions);
     ck_assert_int_eq(find(f, "qkv.cast")->n_launches, 1);
   }
 }
@@ -171,6 +188,8 @@ TEST(further_operations_take_a_launch_each) {
   const LaunchTimes of_experts = framework_launches(method_of(plan), &work, NULL, PIECE_LAYER, PHASE_F, TRUE, 5e-6);
   const LaunchTimes dense = framework_launches(method_of(plan), &work, NULL, PIECE_DENSE_LAYER, PHASE_F, FALSE, 5e-6);
   ck_assert_double_eq_tol(framework_launch_s(&of_experts, &item), 220e-6, 1e-12);
+  const WorkItem inside = {.kind = ITEM_MEMORY, .n_launches = 5, .is_inside = TRUE, .after = -1};
+  ck_assert_double_eq_tol(framework_launch_s(&of_experts, &inside), 25e-6, 1e-12); /* the module is the product's */
   ck_assert_double_eq_tol(framework_launch_s(&dense, &item), 25e-6, 1e-12);
   plan->time = (FrameworkTime){.host = {.is_stated = TRUE, .layer_forward_s = 300e-6}};
   const LaunchTimes of_layer = framework_launches(method_of(plan), &work, NULL, PIECE_LAYER, PHASE_F, TRUE, 5e-6);

@@ -44,6 +44,7 @@ typedef enum { GRACE_STEP_LAUNCHED, GRACE_STEP_REPLAYED } FrameworkGraceStep;
 typedef enum { EXPERT_FORMAT_ELEMENT, EXPERT_FORMAT_LINEAR } FrameworkExpertFormat;
 typedef enum { EXPERT_COUNTS_ON_DEVICE, EXPERT_COUNTS_ON_HOST } FrameworkExpertCounts;
 typedef enum { EXPERT_OPERATIONS_FUSED, EXPERT_OPERATIONS_SINGLE } FrameworkExpertOperations;
+typedef enum { EXPERT_PRODUCTS_TOGETHER, EXPERT_PRODUCTS_APART } FrameworkExpertProducts;
 typedef enum { EXPERT_PADDING_NONE, EXPERT_PADDING_COPIED } FrameworkExpertPadding;
 typedef enum { SCALES_TENSOR, SCALES_BLOCKS } FrameworkScales;
 
@@ -148,7 +149,7 @@ typedef struct {
   int expert_dispatch;     /* ExpertDispatch of plan.h */
   int grace_expert_graphs; /* CudaGraphs of plan.h */
   int grace_mxfp8_step;
-  int expert_counts, expert_operations, expert_padding, expert_format;
+  int expert_counts, expert_operations, expert_products, expert_padding, expert_format;
   int scales;
   FrameworkRates rates[N_ARCHITECTURES];
 } FrameworkTime;

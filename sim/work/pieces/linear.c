@@ -238,17 +238,31 @@ static double cast_bytes(const LocalSizes *local, const Linear *linear, gint64 w
   return (cast_read_bytes(local) + 2 * linear->bytes) * linear->group * linear->tokens * width;
 }
 
-/* For a group: Transformer Engine converts each expert's rows separately (multi_tensor_quantize_impl of
- * pytorch/csrc/extensions/cast.cpp, 2025-26), in one kernel, or with one scale per tensor in four: its largest
- * element set to 0 and found, the scale, the conversion (Float8CurrentScalingQuantizer of quantizer.cpp). */
+/* For a group: Transformer Engine converts each expert's rows separately (split_quantize, and what it calls,
+ * multi_tensor_quantize_impl, of pytorch/csrc/extensions/cast.cpp, 2.5 to 2.18; before, multi_quantize likewise), in
+ * one kernel, or with one scale per tensor in four: its largest element set to 0 and found, the scale, the conversion
+ * (Float8CurrentScalingQuantizer of quantizer.cpp). One kernel for all only has fp8 with the scales of the step
+ * before. */
 static int cast_launches(const LocalSizes *local, const Linear *linear) {
-  if (linear->group == 1 || !local->method->has_expert_operations)
+  if (linear->group == 1 || !local->method->launches_each_expert)
     return 1;
   return (int)linear->group * (needs_amax(local) ? 4 : 1);
 }
 
+/* For a group: Transformer Engine calls cuBLAS once for each expert, on four streams in turn (multi_stream_cublas_gemm
+ * of common/gemm/cublaslt_gemm.cu, 1.9 to 2.18; one call for all is there since 2.14, and must be asked for). A call
+ * builds the product's description and has cuBLAS choose an algorithm, every time: the 12 smallest of 108 grouped
+ * products of SimuMax v1.2 (B200, bf16, 2025) take 8.6 to 9.4 us an expert, with 128 to 308 rows, which is two
+ * launches. */
+static const int launches_of_product = 2;
+
+static int product_launches(const LocalSizes *local, const Linear *linear) {
+  return linear->group > 1 && local->method->launches_each_expert ? launches_of_product * (int)linear->group : 1;
+}
+
 static void convert(ItemList *list, const Linear *linear, const char *name, gint64 width) {
   item_list_operations(list, name, cast_launches(list->local, linear), cast_bytes(list->local, linear, width));
+  item_list_nth(list, list->last_compute)->is_inside = TRUE;
 }
 
 static void cast(ItemList *list, const Linear *linear) {
@@ -284,6 +298,7 @@ static void forward_product(ItemList *list, const Linear *linear) {
   item_list_matmul(list, linear->names->forward, linear->number, LAYOUT_TN,
                    (MatmulShape){linear->group, linear->tokens, linear->n, linear->k},
                    group * (linear->bytes * (t * k + k * n) + local->element_bytes * t * n));
+  item_list_nth(list, list->last_compute)->n_launches = product_launches(local, linear);
 }
 
 static void input_gradient(ItemList *list, const Linear *linear) {
@@ -294,6 +309,7 @@ static void input_gradient(ItemList *list, const Linear *linear) {
   item_list_matmul(list, linear->names->dgrad, linear->number, LAYOUT_NN,
                    (MatmulShape){linear->group, linear->tokens, linear->k, linear->n},
                    group * (linear->bytes * (t * n + n * k) + local->element_bytes * t * k));
+  item_list_nth(list, list->last_compute)->n_launches = product_launches(local, linear);
 }
 
 /* `bias_tokens`: a column-parallel bias sees all tokens, a row-parallel one is added after the reduction. */
@@ -305,6 +321,7 @@ static void weight_gradient(ItemList *list, const Linear *linear, gint64 bias_to
   item_list_weight_gradient(list, linear->names->wgrad, linear->number,
                             (MatmulShape){linear->group, linear->n, linear->k, linear->tokens},
                             group * linear->bytes * (n * t + t * k));
+  item_list_nth(list, list->last_compute)->n_launches = product_launches(local, linear);
   if (linear->has_bias && !linear->is_local)
     item_list_memory(list, linear->names->bias_grad, local->element_bytes * bias_tokens * n);
 }
