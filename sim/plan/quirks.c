@@ -305,10 +305,14 @@ static const Quirk quirks[] = {
      .part = QUIRK_PART_HOST,
      .meaning = "apart: each expert's products, and the conversions of its rows to narrow formats, are launched by "
                 "themselves; together (and in graphs of the whole step): those of all experts at once"},
-    {"time.expert_padding", QUIRK_CHOICE, IN_TIME(expert_padding), CHOICES("none", "copied"),
+    {"time.expert_conversions", QUIRK_CHOICE, IN_TIME(expert_conversions), CHOICES("once", "each"),
+     .part = QUIRK_PART_KERNELS,
+     .meaning = "once: what experts multiply below 16 bits is converted once for both products that read it, weights "
+                "once a step; each: by each product, weights in every micro-batch"},
+    {"time.expert_padding", QUIRK_CHOICE, IN_TIME(expert_padding), CHOICES("none", "copied", "always"),
      .part = QUIRK_PART_KERNELS,
      .meaning = "copied: below 16 bits, rows received by an all-to-all are copied to tensors padded per expert as its "
-                "products need, and back; none: they arrive padded"},
+                "products need, and back; always: those received through DeepEP, too; none: they arrive padded"},
     {"time.expert_format", QUIRK_CHOICE, IN_TIME(expert_format), CHOICES("element", "linear"),
      .meaning = "linear: tokens, or gradients, are converted before they go to experts and travel in the format the "
                 "experts multiply in; they return in the activations' format, as both ways with element"},

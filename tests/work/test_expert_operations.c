@@ -102,21 +102,24 @@ TEST(fused_ones_are_none) {
   }
 }
 
-/* mxfp8: 4096 rows of 1024 elements, read and written in 2 bytes, twice forward and twice back; not in bf16, nor of
- * rows that came by DeepEP. */
+/* mxfp8: 4096 rows of 1024 elements, read and written in 2 bytes, twice forward and twice back; not in bf16, nor,
+ * unless the framework always does, of rows that came by DeepEP. */
 TEST(rows_are_padded_for_narrow_products) {
   static const struct {
     Precision precision;
-    int dispatch, n;
-  } cases[] = {{PRECISION_MXFP8, DISPATCH_ALL_TO_ALL, 1},
-               {PRECISION_BF16, DISPATCH_ALL_TO_ALL, 0},
-               {PRECISION_MXFP8, DISPATCH_DEEPEP, 0}};
+    int dispatch;
+    FrameworkExpertPadding padding;
+    int n;
+  } cases[] = {{PRECISION_MXFP8, DISPATCH_ALL_TO_ALL, EXPERT_PADDING_COPIED, 1},
+               {PRECISION_BF16, DISPATCH_ALL_TO_ALL, EXPERT_PADDING_ALWAYS, 0},
+               {PRECISION_MXFP8, DISPATCH_DEEPEP, EXPERT_PADDING_COPIED, 0},
+               {PRECISION_MXFP8, DISPATCH_DEEPEP, EXPERT_PADDING_ALWAYS, 1}};
   const Model model = mixture();
   for (gsize c = 0; c < G_N_ELEMENTS(cases); c++) {
     g_autoptr(Plan) plan = plan_of_operations();
     plan->precision = cases[c].precision;
     plan->expert_dispatch = cases[c].dispatch;
-    plan->time.expert_padding = EXPERT_PADDING_COPIED;
+    plan->time.expert_padding = cases[c].padding;
     g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
     const WorkList *lists = workload->work[PIECE_LAYER];
     for (int phase = PHASE_F; phase <= PHASE_B; phase++) {
@@ -165,6 +168,30 @@ TEST(each_expert_is_launched_by_itself) {
     ck_assert_int_eq(find(b, "expert_down.grad_cast")->n_launches, cases[c].n_conversions);
     ck_assert_int_eq(find(f, "qkv.cast")->n_launches, 1);
   }
+}
+
+/* mxfp8, the rank's 2 experts of 1024 × (2·512): each of the up product's three products reads its operands in 2 bytes
+ * and writes them in 1 and 1/32 for scales: R·h and R·2w of rows and, in two of the three, 2·h·2w of weights. Dense
+ * layers convert once. */
+TEST(each_product_of_experts_may_convert_its_operands) {
+  const Model model = mixture();
+  g_autoptr(Plan) plan = plan_of_operations();
+  plan->precision = PRECISION_MXFP8;
+  g_autoptr(Workload) once = workload_new(&model, plan, NULL);
+  plan->time.expert_conversions = EXPERT_CONVERSIONS_EACH;
+  g_autoptr(Workload) each = workload_new(&model, plan, NULL);
+  const WorkList *f = &each->work[PIECE_LAYER][PHASE_F], *b = &each->work[PIECE_LAYER][PHASE_B];
+  const WorkList *once_f = &once->work[PIECE_LAYER][PHASE_F], *once_b = &once->work[PIECE_LAYER][PHASE_B];
+  const double narrow = 1 + 1.0 / 32, weights = 2 * hidden * 2 * width, input = rows * hidden,
+               gradient = rows * 2 * width;
+  ck_assert_double_eq(find(f, "expert_up.cast")->bytes, (2 + narrow) * (input + weights));
+  ck_assert_double_eq(find(b, "expert_up.grad_cast")->bytes, (2 + narrow) * (gradient + weights));
+  ck_assert_double_eq(find(b, "expert_up.wgrad")->behind_bytes, (2 + narrow) * (input + gradient));
+  ck_assert_double_eq(find(once_f, "expert_up.cast")->bytes, (2 + 2 * narrow) * input);
+  ck_assert_double_eq(find(once_b, "expert_up.grad_cast")->bytes, (2 + 2 * narrow) * gradient);
+  ck_assert_double_eq(find(once_b, "expert_up.wgrad")->behind_bytes, 0);
+  ck_assert_double_eq(find(b, "qkv.wgrad")->behind_bytes, find(once_b, "qkv.wgrad")->behind_bytes);
+  ck_assert_double_eq(find(f, "qkv.cast")->bytes, find(once_f, "qkv.cast")->bytes);
 }
 
 /* 1 GB at 1 TB/s, of which 0.6 at half of that. */

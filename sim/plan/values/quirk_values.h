@@ -45,7 +45,8 @@ typedef enum { EXPERT_FORMAT_ELEMENT, EXPERT_FORMAT_LINEAR } FrameworkExpertForm
 typedef enum { EXPERT_COUNTS_ON_DEVICE, EXPERT_COUNTS_ON_HOST } FrameworkExpertCounts;
 typedef enum { EXPERT_OPERATIONS_FUSED, EXPERT_OPERATIONS_SINGLE } FrameworkExpertOperations;
 typedef enum { EXPERT_PRODUCTS_TOGETHER, EXPERT_PRODUCTS_APART } FrameworkExpertProducts;
-typedef enum { EXPERT_PADDING_NONE, EXPERT_PADDING_COPIED } FrameworkExpertPadding;
+typedef enum { EXPERT_CONVERSIONS_ONCE, EXPERT_CONVERSIONS_EACH } FrameworkExpertConversions;
+typedef enum { EXPERT_PADDING_NONE, EXPERT_PADDING_COPIED, EXPERT_PADDING_ALWAYS } FrameworkExpertPadding;
 typedef enum { SCALES_TENSOR, SCALES_BLOCKS } FrameworkScales;
 
 /* Zeroed: a framework that adds nothing. Choices are kept as int. */
@@ -149,7 +150,7 @@ typedef struct {
   int expert_dispatch;     /* ExpertDispatch of plan.h */
   int grace_expert_graphs; /* CudaGraphs of plan.h */
   int grace_mxfp8_step;
-  int expert_counts, expert_operations, expert_products, expert_padding, expert_format;
+  int expert_counts, expert_operations, expert_products, expert_conversions, expert_padding, expert_format;
   int scales;
   FrameworkRates rates[N_ARCHITECTURES];
 } FrameworkTime;

@@ -83,7 +83,8 @@ void expert_bias_backward(ItemList *list) {
 
 void expert_pad(ItemList *list, const char *name) {
   const LocalSizes *local = list->local;
-  const gboolean is_copied = local->method->time.expert_padding == EXPERT_PADDING_COPIED;
-  if (local->casts && is_copied && !sends_narrow(local) && !local->method->dispatches_once)
+  const FrameworkExpertPadding padding = local->method->time.expert_padding;
+  const gboolean arrives_padded = padding != EXPERT_PADDING_ALWAYS && local->method->dispatches_once;
+  if (local->casts && padding != EXPERT_PADDING_NONE && !sends_narrow(local) && !arrives_padded)
     item_list_memory(list, name, 2 * local->element_bytes * local->expert_rows * local->model->hidden);
 }

@@ -29,10 +29,11 @@
  * or, under a framework that sums gradients separately, by a kernel after it that reads the product's output; both
  * are one item, as the same work is executed. Narrow formats (fp8 …) convert their operands by a separate kernel that
  * reads them and writes them in both orientations, since narrow products need the summed dimension contiguous.
- * Weights are converted once per step, which is not counted. Rows that were converted before they were sent to
- * experts arrive in one orientation, and are transposed for W by a kernel that reads and writes the narrow format.
- * The same holds for what tp gathers under a framework that gathers in the narrow format: each rank first converts
- * its own tokens, or their gradients. A bias is added in the product's epilogue; that of a row-parallel linear is
+ * Weights are converted once per step, which is not counted, except where each product of experts converts its
+ * operands for itself (expert_conversions of quirks.c). Rows that were converted before they were sent to experts
+ * arrive in one orientation, and are transposed for W by a kernel that reads and writes the narrow format. The same
+ * holds for what tp gathers under a framework that gathers in the narrow format: each rank first converts its own
+ * tokens, or their gradients. A bias is added in the product's epilogue; that of a row-parallel linear is
  * added with the residual or by a separate kernel. Its gradient is a pass over dY, but for the router's and the
  * experts': those come with the weights' gradients (Transformer Engine's GroupedLinear), and what else a framework
  * does for experts is listed there (expert_operations.c). */
@@ -234,8 +235,25 @@ double cast_read_bytes(const LocalSizes *local) {
   return (needs_amax(local) ? 2 : 1) * local->element_bytes;
 }
 
+/* Of experts: whether each product converts its operands for itself. */
+static gboolean converts_each(const LocalSizes *local, const Linear *linear) {
+  return linear->is_local && !linear->is_whole && local->method->time.expert_conversions == EXPERT_CONVERSIONS_EACH;
+}
+
+/* The conversion of what a forward product or input gradient reads: `width` columns, in both orientations; or, if each
+ * product converts for itself, in one, with the weights. */
 static double cast_bytes(const LocalSizes *local, const Linear *linear, gint64 width) {
-  return (cast_read_bytes(local) + 2 * linear->bytes) * linear->group * linear->tokens * width;
+  const double read = cast_read_bytes(local), columns = (double)linear->group * linear->tokens * width;
+  const double weights = (double)linear->group * linear->n * linear->k;
+  return converts_each(local, linear) ? (read + linear->bytes) * (columns + weights)
+                                      : (read + 2 * linear->bytes) * columns;
+}
+
+/* What a weight gradient then converts: both operands again, unless they came narrow. */
+static double wgrad_cast_bytes(const LocalSizes *local, const Linear *linear) {
+  const double k = linear->input_comes_narrow ? 0 : linear->k, n = linear->gradient_comes_narrow ? 0 : linear->n;
+  const double columns = (double)linear->group * linear->tokens * (n + k);
+  return linear->casts && converts_each(local, linear) ? (cast_read_bytes(local) + linear->bytes) * columns : 0;
 }
 
 /* For a group: Transformer Engine converts each expert's rows separately (split_quantize, and what it calls,
@@ -321,6 +339,7 @@ static void weight_gradient(ItemList *list, const Linear *linear, gint64 bias_to
   item_list_weight_gradient(list, linear->names->wgrad, linear->number,
                             (MatmulShape){linear->group, linear->n, linear->k, linear->tokens},
                             group * linear->bytes * (n * t + t * k));
+  item_list_nth(list, list->last_compute)->behind_bytes += wgrad_cast_bytes(local, linear);
   item_list_nth(list, list->last_compute)->n_launches = product_launches(local, linear);
   if (linear->has_bias && !linear->is_local)
     item_list_memory(list, linear->names->bias_grad, local->element_bytes * bias_tokens * n);
