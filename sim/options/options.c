@@ -156,13 +156,24 @@ static gboolean set_fields(PlanOptions *o, GError **error) {
   return TRUE;
 }
 
-/* Whether a switch was typed to be on. */
-static gboolean is_asked_for(const PlanOptions *o, const char *field) {
+/* Whether a switch was typed to be `on` or off. */
+static gboolean is_typed(const PlanOptions *o, const char *field, const char *switched) {
   const char *text = plan_options_typed(o, field);
-  return text != NULL && g_ascii_strcasecmp(text, "on") == 0;
+  return text != NULL && g_ascii_strcasecmp(text, switched) == 0;
+}
+
+static gboolean is_asked_for(const PlanOptions *o, const char *field) {
+  return is_typed(o, field, "on");
 }
 
 static gboolean check_overlap(const PlanOptions *o, const Plan *plan, GError **error) {
+  if (plan_overlaps_shards(plan)) {
+    const char *without = is_typed(o, "overlap-grad", "off")    ? "--overlap-grad off"
+                          : is_typed(o, "overlap-param", "off") ? "--overlap-param off"
+                                                                : NULL;
+    return without == NULL ||
+           fail_impossible(error, "%s and --framework %s clash: its ZeRO-3 always overlaps", without, plan->framework);
+  }
   if (plan->time.data_parallel != DP_ALONE)
     return TRUE;
   const char *asked = is_asked_for(o, "overlap-grad")    ? "--overlap-grad on"

@@ -90,6 +90,10 @@ gboolean plan_reduces_once(const Plan *plan) {
   return zero_shards_gradients(plan->zero) && plan_sums_whole(plan);
 }
 
+gboolean plan_overlaps_shards(const Plan *plan) {
+  return plan->time.data_parallel == DP_SHARDS_BESIDE && zero_shards_weights(plan->zero);
+}
+
 void plan_set_schedule(Plan *plan, const char *name) {
   char *own_name = g_strdup(name); /* which may be the old one */
   g_free(plan->schedule);

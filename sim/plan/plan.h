@@ -98,6 +98,8 @@ gboolean plan_takes_turns(const Plan *plan);
 gboolean plan_sums_whole(const Plan *plan);
 /* Whether the plan is ZeRO-2 or 3 and its ranks do so. */
 gboolean plan_reduces_once(const Plan *plan);
+/* Its framework overlaps all collectives of dp, whatever the plan asks for. */
+gboolean plan_overlaps_shards(const Plan *plan);
 
 /* "tp-cp-ep-dp-pp": each axis once. */
 gboolean plan_parse_order(Plan *plan, const char *text, GError **error);

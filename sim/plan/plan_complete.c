@@ -92,6 +92,8 @@ static gboolean complete_sizes(Plan *plan, const Model *model, const Cluster *cl
     plan->overlap_p2p = FALSE;
   if (plan->time.data_parallel == DP_ALONE)
     plan->overlap_grad = plan->overlap_param = FALSE;
+  if (plan_overlaps_shards(plan))
+    plan->overlap_grad = plan->overlap_param = TRUE;
   choose_kernels(plan);
   plan->norm_kernel = plan_has_plain_norm(plan) ? FRAMEWORK_KERNELS_PLAIN : FRAMEWORK_KERNELS_FUSED;
   plan_complete_experts(plan, model, cluster);

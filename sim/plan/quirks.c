@@ -169,9 +169,10 @@ static const Quirk quirks[] = {
      .part = QUIRK_PART_TENSOR_PARALLEL,
      .meaning = "copied: without sequence parallelism a column-parallel linear reads a copy of its input made for it "
                 "and, in backward, a row-parallel one a copy of its output's gradient"},
-    {"time.data_parallel", QUIRK_CHOICE, IN_TIME(data_parallel), CHOICES("beside", "alone"),
+    {"time.data_parallel", QUIRK_CHOICE, IN_TIME(data_parallel), CHOICES("beside", "alone", "shards_beside"),
      .part = QUIRK_PART_DATA_PARALLEL,
-     .meaning = "alone: dp collectives overlap with nothing, whatever the plan asks for"},
+     .meaning = "dp collectives overlap as the plan asks (beside), with nothing, whatever it asks (alone), or under "
+                "ZeRO-3 always (shards_beside)"},
     {"time.gradients", QUIRK_CHOICE, IN_TIME(gradients), CHOICES("sharded", "whole"), .part = QUIRK_PART_DATA_PARALLEL,
      .meaning = "ZeRO-1. sharded: each rank receives its part of the sum; whole: all of it, and keeps its part"},
     {"time.pipeline_gradients", QUIRK_CHOICE, IN_TIME(pipeline_gradients), CHOICES("sharded", "whole"),
@@ -220,11 +221,12 @@ static const Quirk quirks[] = {
      .part = QUIRK_PART_DATA_PARALLEL, .is_optional = TRUE,
      .meaning = "norms and biases. sharded: they move with the matrices; kept: they stay whole, their gradients are in "
                 "the lists, and each is gathered by itself after the optimizer, which overlaps with nothing"},
-    {"time.zero3_buffers", QUIRK_CHOICE, IN_TIME(zero3.buffers), CHOICES("shared", "copied"),
+    {"time.zero3_buffers", QUIRK_CHOICE, IN_TIME(zero3.buffers), CHOICES("shared", "copied", "gradients"),
      .part = QUIRK_PART_DATA_PARALLEL,
      .meaning = "copied: ZeRO-3: parameters are copied out of the gather's buffer before use, and gradients into the "
                 "reduction's buffer in its format, in every micro-batch, also where they are reduced once a step; "
-                "neither copy overlaps; shared: collectives fill and read the tensors themselves"},
+                "neither copy overlaps; gradients: only these are copied; shared: collectives fill and read the "
+                "tensors themselves"},
     {"time.gradient_sum_bytes", QUIRK_NUMBER, IN_TIME(gradient_sum_bytes), RANGE(1, 8),
      .part = QUIRK_PART_DATA_PARALLEL,
      .meaning = "bytes per parameter in which bf16 training sums gradients (default: as held)"},

@@ -113,7 +113,7 @@ static void init_stages(Workload *workload, const LocalSizes *local) {
 static double copied_parameters(const Workload *workload, const LocalSizes *local, Piece piece) {
   const Method *method = workload->method;
   const Layout *layout = &workload->layout;
-  if (!zero_shards_weights(method->zero) || method->time.zero3.buffers != ZERO3_BUFFERS_COPIED)
+  if (!zero_shards_weights(method->zero) || method->time.zero3.buffers == ZERO3_BUFFERS_SHARED)
     return 0;
   const gint64 experts = local_expert_parameters(local, piece), others = local_piece_parameters(local, piece) - experts;
   return (layout->n_shards > 1 ? (double)others : 0) + (layout->n_expert_shards > 1 ? (double)experts : 0);

@@ -273,6 +273,7 @@ TEST(shipped_files_say_how_gradients_are_summed_and_copied) {
       {"kempnerforge-compile", 0, ZERO3_BUFFERS_COPIED},
       {"nemo-automodel", 0, ZERO3_BUFFERS_COPIED},
       {"pytorch-fsdp", 0, ZERO3_BUFFERS_SHARED},
+      {"megatron-core", 0, ZERO3_BUFFERS_OF_GRADIENTS},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     Framework framework;

@@ -353,6 +353,18 @@ TEST(zero_shards_within_dp) {
   ck_assert_int_eq(plan->zero_ranks, 8);
 }
 
+TEST(shards_may_overlap_whatever_is_asked) {
+  for (int zero = 2; zero <= 3; zero++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->dp = 2;
+    plan->zero = zero;
+    plan->overlap_grad = plan->overlap_param = FALSE;
+    plan->time.data_parallel = DP_SHARDS_BESIDE;
+    ck_assert(plan_complete(plan, &model, NULL, NULL));
+    ck_assert(plan->overlap_grad == (zero == 3) && plan->overlap_param == (zero == 3));
+  }
+}
+
 TEST(gpus_have_to_lie_on_the_cluster) {
   ASSERT_IMPOSSIBLE(plan->gpus = 12, "gpus 12", "cluster farm has 8 GPUs per node");
   ASSERT_IMPOSSIBLE(plan->gpus = 2048, "gpus 2048", "1024 GPUs of cluster farm");

@@ -210,6 +210,23 @@ TEST(zero_3_may_copy_what_it_gathers_and_reduces) {
   }
 }
 
+/* The same ranks: a gradient, read in 2 bytes and written in 4. */
+TEST(zero_3_may_copy_what_it_reduces_alone) {
+  g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  plan->dp = plan->gpus = 2;
+  plan->zero = 3;
+  plan->time.gradient_sum_bytes = 4;
+  plan->time.zero3.buffers = ZERO3_BUFFERS_OF_GRADIENTS;
+  g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
+  for (int piece = PIECE_LAYER; piece <= PIECE_HEAD; piece++) {
+    const WorkList *work = workload->work[piece];
+    const double parameters = (double)workload->piece_parameters[piece];
+    ck_assert_double_eq(all_behind_bytes(&work[PHASE_F]) + all_behind_bytes(&work[PHASE_I]), 0);
+    ck_assert_double_eq(all_behind_bytes(&work[PHASE_B]), 6 * parameters);
+    ck_assert_double_eq(all_behind_bytes(&work[PHASE_W]), 6 * parameters);
+  }
+}
+
 TEST(what_lies_on_one_rank_or_is_gathered_once_is_not_copied) {
   for (int zero = 2; zero <= 3; zero++) {
     g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);

@@ -223,7 +223,7 @@ static gboolean is_on(const Bound *bound, int stage, int rank) {
 /* Kernels that copy gathered parameters; those of experts are not copied where shards over fewer ranks leave them
  * whole. */
 static gboolean may_copy_less(const Workload *workload) {
-  return workload->method->time.zero3.buffers == ZERO3_BUFFERS_COPIED && workload->layout.n_expert_shards > 1;
+  return workload->method->time.zero3.buffers != ZERO3_BUFFERS_SHARED && workload->layout.n_expert_shards > 1;
 }
 
 /* Of all micro-batches on a rank, without what it waits for. */

@@ -7,7 +7,7 @@
  *
  * Under ZeRO-3 with copied buffers (zero3_buffers), F, I and B copy what was gathered for them, with their first
  * kernel; W and B copy what will be reduced, with their last. With 2 bytes gathered and 4 reduced that is 4 + 4 + 6
- * bytes for each parameter and micro-batch. */
+ * bytes for each parameter and micro-batch; where only gradients are copied, 6. */
 #include "pieces.h"
 
 static const struct {
@@ -63,7 +63,7 @@ static void add_copies(ItemList *list, Phase phase, double parameters) {
   const LocalSizes *local = list->local;
   if (list->last_compute == NO_ITEM)
     return;
-  if (phase != PHASE_W)
+  if (phase != PHASE_W && local->method->time.zero3.buffers == ZERO3_BUFFERS_COPIED)
     item_list_nth(list, first_compute(list))->behind_bytes += 2 * local->method->recipe.weights * parameters;
   if (list->weight_gradients)
     item_list_nth(list, list->last_compute)->behind_bytes +=
