@@ -268,7 +268,8 @@ static const Quirk quirks[] = {
     {"time.strided_rate", QUIRK_NUMBER, IN_TIME(strided_rate), RANGE(0.05, 1), .part = QUIRK_PART_KERNELS,
      .meaning =
          "share of the HBM rate reached by PyTorch operations that read or write parts of rows, or broadcast an "
-         "operand: those of scaled_rotation and expert_operations, and with plain kernels of rotation (default 1)"},
+         "operand: those of scaled_rotation, expert_operations and permutation_rate, and with plain kernels of rotation "
+         "(default 1)"},
     {"time.recompute_end", QUIRK_CHOICE, IN_TIME(recompute_end), CHOICES("whole", "needed"), .part = QUIRK_PART_KERNELS,
      .meaning = "full recompute reruns the whole layer, or stops after the last tensor that backward reads: in a dense "
                 "layer without dropout or norms after its branches, before the MLP's last product, whose result is not "
@@ -311,6 +312,10 @@ static const Quirk quirks[] = {
      .part = QUIRK_PART_KERNELS,
      .meaning = "once: what experts multiply below 16 bits is converted once for both products that read it, weights "
                 "once a step; each: by each product, weights in every micro-batch"},
+    {"time.permutation_rate", QUIRK_NUMBER, IN_TIME(permutation_rate), RANGE(0.01, 1), .part = QUIRK_PART_KERNELS,
+     .meaning = "PyTorch operations bring tokens to experts' rows and back: they read every row that they write, add "
+                "rows up atomically, at this share of the HBM rate, and multiply those that come back by their weights "
+                "(default: one kernel each way, and weights are part of the experts' activation)"},
     {"time.expert_padding", QUIRK_CHOICE, IN_TIME(expert_padding), CHOICES("none", "copied", "always"),
      .part = QUIRK_PART_KERNELS,
      .meaning = "copied: below 16 bits, rows received by an all-to-all are copied to tensors padded per expert as its "

@@ -102,6 +102,45 @@ TEST(fused_ones_are_none) {
   }
 }
 
+/* 1024 tokens of 1024 elements go out as 4096 rows in bf16, which are read as often as they are written. Those that
+ * come back are multiplied by their weights (2 each way, the factor broadcast), and added up at a tenth of the rate to
+ * the tokens. Backward reads and writes every row, for its product with the weight too (2), and makes the weights' own
+ * gradients of the two (3), which are then added up (1). */
+TEST(rows_may_be_permuted_by_single_operations) {
+  const Model model = mixture();
+  g_autoptr(Plan) plan = plan_of_operations();
+  for (int single = FALSE; single <= TRUE; single++) {
+    plan->time.permutation_rate = single ? 0.1 : 0;
+    g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+    const WorkList *f = &workload->work[PIECE_LAYER][PHASE_F], *b = &workload->work[PIECE_LAYER][PHASE_B];
+    const double pass = 2 * hidden, tokens = rows / 4;
+    ck_assert_double_eq(find(f, "permute")->bytes, pass * (single ? 2 * rows : tokens + rows));
+    ck_assert_double_eq(find(f, "unpermute")->bytes, pass * (single ? 12 * rows + tokens : tokens + rows));
+    ck_assert_double_eq(find(f, "unpermute")->strided_bytes, single ? pass * 2 * rows : 0);
+    ck_assert_int_eq(find(f, "unpermute")->n_launches, single ? 3 : 0);
+    ck_assert_double_eq(find(b, "unpermute.backward")->bytes, pass * (single ? 8 * rows : tokens + rows));
+    ck_assert_double_eq(find(b, "unpermute.backward")->strided_bytes, single ? pass * 2 * rows : 0);
+    ck_assert_double_eq(find(b, "permute.backward")->bytes, pass * (single ? 10 * rows + tokens : tokens + rows));
+    ck_assert_double_eq(find(f, "experts.sort")->bytes, pass * 2 * rows);
+  }
+}
+
+/* What came by DeepEP is permuted where it arrived, from fewer rows than the experts have. */
+TEST(received_rows_may_be_permuted_by_single_operations) {
+  const Model model = mixture();
+  g_autoptr(Plan) plan = plan_of_operations();
+  plan->expert_dispatch = DISPATCH_DEEPEP;
+  g_autoptr(Workload) fused = workload_new(&model, plan, NULL);
+  plan->time.permutation_rate = 0.1;
+  g_autoptr(Workload) single = workload_new(&model, plan, NULL);
+  const WorkList *one = &fused->work[PIECE_LAYER][PHASE_F], *many = &single->work[PIECE_LAYER][PHASE_F];
+  const double received = find(one, "experts.sort")->bytes / (2 * hidden) - rows;
+  ck_assert(received > 0 && received < rows);
+  ck_assert_double_eq(find(many, "experts.sort")->bytes, 2 * hidden * 2 * rows);
+  ck_assert_double_eq_tol(find(many, "experts.unsort")->bytes, 2 * hidden * (12 * rows + received), 1e-3);
+  ck_assert_double_eq(find(many, "unpermute")->bytes, find(one, "unpermute")->bytes);
+}
+
 /* mxfp8: 4096 rows of 1024 elements, read and written in 2 bytes, twice forward and twice back; not in bf16, nor,
  * unless the framework always does, of rows that came by DeepEP. */
 TEST(rows_are_padded_for_narrow_products) {

@@ -8,8 +8,8 @@
 /* Llama's 32,000 and what pads it to a multiple of 128 on each of 8 ranks of tp; Llama 3's are 128,256. */
 enum { LLAMA_2_MOST_WORDS = 32768, MOST_RULES = 256, MOST_NOTES = 16 };
 
-typedef enum { MODELS_ALL, MODELS_GATED, MODELS_UNGATED, MODELS_LLAMA_2, MODELS_LLAMA_3 } RuleModels;
-static const char *const models_names[] = {"all", "gated", "ungated", "llama_2", "llama_3", NULL};
+typedef enum { MODELS_ALL, MODELS_GATED, MODELS_UNGATED, MODELS_LLAMA_2, MODELS_LLAMA_3, MODELS_MIXTRAL } RuleModels;
+static const char *const models_names[] = {"all", "gated", "ungated", "llama_2", "llama_3", "mixtral", NULL};
 
 typedef struct {
   char *framework; /* owned, as are the texts below; NULL: any */
@@ -96,13 +96,16 @@ void row_rules_free(RowRules *rules) {
   g_free(rules);
 }
 
+static gboolean has_few_words(const ModelCells *cells) {
+  return cells->vocab != CELL_UNKNOWN && cells->vocab <= LLAMA_2_MOST_WORDS;
+}
+
 /* Of dense models with a gate. A row that has Llama 3's words and does not say how many key-value heads is not taken
  * for one that has all. */
 static gboolean is_like_llama_2(const ModelCells *cells) {
-  const gboolean few_words = cells->vocab != CELL_UNKNOWN && cells->vocab <= LLAMA_2_MOST_WORDS;
   const gboolean all_heads =
       cells->kv_heads != CELL_UNKNOWN ? cells->kv_heads == cells->heads : cells->vocab == CELL_UNKNOWN;
-  return few_words || all_heads;
+  return has_few_words(cells) || all_heads;
 }
 
 /* As far as columns tell, with what holds without them. */
@@ -112,6 +115,8 @@ static gboolean is_of_models(const RowFacts *facts, RuleModels models) {
   const gboolean has_experts = cells->experts > 1 || (facts->shipped != NULL && model_has_experts(facts->shipped));
   if (models == MODELS_ALL || models == MODELS_GATED || models == MODELS_UNGATED)
     return models == MODELS_ALL || is_gated == (models == MODELS_GATED);
+  if (models == MODELS_MIXTRAL)
+    return is_gated && has_experts && has_few_words(cells);
   return is_gated && !has_experts && is_like_llama_2(cells) == (models == MODELS_LLAMA_2);
 }
 

@@ -142,6 +142,7 @@ typedef struct {
   double buffer_passes;
   int gradient_scaling;
   double norm_rate, strided_rate; /* (0, 1] */
+  double permutation_rate;        /* (0, 1]; 0: permuted by kernels of their own */
   FrameworkPasses attention_copies, layer_norm;
   int row_bias;
   int recompute_end;

@@ -63,11 +63,34 @@ static double sent_rows(const LocalSizes *local) {
   return local->split_tokens * model_expert_places(&local->model->experts, local->method->ep);
 }
 
-/* Between this rank's tokens and the rows that leave it: reads one, writes the other. DeepEP's kernels do this while
- * moving rows to and from their buffers. */
-static void permute(ItemList *list, const char *name, double element_bytes) {
+/* Between tokens and rows of experts, `at_tokens` and `at_experts` on either side. In one kernel both are moved once.
+ * PyTorch operations read a row again for each copy of it, and add rows up atomically in zeros. They also multiply the
+ * rows that come back by the weights of the choice (is_weighted: rows are read and written, with a factor that is
+ * broadcast); backward the same, and the gradients of the weights are products with the rows, added up. */
+static void permute_rows(ItemList *list, const char *name, double element_bytes, double at_tokens, double at_experts,
+                         gboolean comes_back, gboolean is_weighted) {
   const LocalSizes *local = list->local;
-  item_list_memory(list, name, element_bytes * (local->split_tokens + sent_rows(local)) * local->model->hidden);
+  const double rate = local->method->time.permutation_rate, pass_bytes = element_bytes * local->model->hidden;
+  if (rate <= 0) {
+    item_list_memory(list, name, pass_bytes * (at_tokens + at_experts));
+    return;
+  }
+  const double moved = comes_back ? at_experts / rate + at_tokens : 2 * at_experts, weighted = 2 * at_experts,
+               of_weights = comes_back ? 0 : 4 * at_experts;
+  item_list_strided_operations(list, name, (comes_back ? 2 : 1) + (is_weighted ? (comes_back ? 1 : 3) : 0),
+                               pass_bytes * (moved + (is_weighted ? weighted + of_weights : 0)),
+                               pass_bytes * (is_weighted ? weighted : 0));
+}
+
+/* Between this rank's tokens and the rows that leave it. DeepEP's kernels do this while moving rows to and from their
+ * buffers. */
+static void permute(ItemList *list, const char *name, double element_bytes, gboolean comes_back, gboolean is_weighted) {
+  const LocalSizes *local = list->local;
+  const double tokens = (double)local->split_tokens, rows = sent_rows(local);
+  if (local->method->dispatches_once)
+    item_list_memory(list, name, element_bytes * (tokens + rows) * local->model->hidden);
+  else
+    permute_rows(list, name, element_bytes, tokens, rows, comes_back, is_weighted);
 }
 
 /* Bytes per element of rows on their way to experts. */
@@ -116,13 +139,13 @@ static void dispatch_gathered(ItemList *list, const char *permuted, double bytes
   share_tokens(list, COLLECTIVE_ALL_GATHER, permuted, bytes * local->model->hidden);
   if (is_counted && local->method->counts_on_host)
     item_list_host_wait(list);
-  item_list_memory(list, permuted, bytes * (picked + local->expert_rows) * local->model->hidden);
+  permute_rows(list, permuted, bytes, picked, (double)local->expert_rows, FALSE, !is_counted);
 }
 
 static void combine_gathered(ItemList *list, const char *unpermuted, gboolean of_gradients) {
   const LocalSizes *local = list->local;
   const double e = local->element_bytes;
-  item_list_memory(list, unpermuted, e * (local->expert_rows + expert_gathered_tokens(local)) * local->model->hidden);
+  permute_rows(list, unpermuted, e, expert_gathered_tokens(local), (double)local->expert_rows, TRUE, !of_gradients);
   share_tokens(list, COLLECTIVE_REDUCE_SCATTER, unpermuted, e * local->model->hidden);
   if (of_gradients)
     share_tokens(list, COLLECTIVE_REDUCE_SCATTER, unpermuted, e * local->model->experts.n);
@@ -132,12 +155,18 @@ static gboolean is_cut_by_tp(const LocalSizes *local) {
   return local->method->expert_tp > 1;
 }
 
-/* Rows arrive by rank and leave by expert, or the reverse. A token received once for several experts is read once. */
-static void sort_rows(ItemList *list, const char *name, double element_bytes) {
+/* Rows arrive by rank and leave by expert, or the reverse. A token received once for several experts is one row on the
+ * side of the ranks: there this is the permutation. */
+static void sort_rows(ItemList *list, const char *name, double element_bytes, gboolean comes_back,
+                      gboolean is_weighted) {
   const LocalSizes *local = list->local;
-  const double read = sent_rows(local) / local->routed_tokens;
-  if (local->n_experts > 1 && (local->method->ep > 1 || is_cut_by_tp(local)))
-    item_list_memory(list, name, (1 + read) * element_bytes * local->expert_rows * local->model->hidden);
+  const double rows = (double)local->expert_rows, read = sent_rows(local) / local->routed_tokens;
+  if (local->n_experts <= 1 || (local->method->ep == 1 && !is_cut_by_tp(local)))
+    return;
+  if (local->method->dispatches_once)
+    permute_rows(list, name, element_bytes, read * rows, rows, comes_back, is_weighted);
+  else
+    item_list_memory(list, name, (1 + read) * element_bytes * rows * local->model->hidden);
 }
 
 /* From this rank's tokens to rows of its experts. */
@@ -150,12 +179,12 @@ static void dispatch(ItemList *list, const char *converted, const char *permuted
     dispatch_gathered(list, permuted, bytes, is_counted);
     return;
   }
-  permute(list, permuted, bytes);
+  permute(list, permuted, bytes, FALSE, !is_counted);
   exchange(list, permuted, bytes, is_counted);
   if (is_cut_by_tp(local))
     item_list_wait(list, item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_GATHER, permuted,
                                               bytes * local->expert_rows * local->model->hidden));
-  sort_rows(list, "experts.sort", bytes);
+  sort_rows(list, "experts.sort", bytes, FALSE, !is_counted);
 }
 
 /* The way back; `of_gradients`: includes the gradients of the weights of the choice. */
@@ -166,12 +195,12 @@ static void combine(ItemList *list, const char *unpermuted, gboolean of_gradient
     combine_gathered(list, unpermuted, of_gradients);
     return;
   }
-  sort_rows(list, unsorted, local->element_bytes);
+  sort_rows(list, unsorted, local->element_bytes, TRUE, !of_gradients);
   if (is_cut_by_tp(local))
     item_list_wait(list, item_list_collective(list, AXIS_TP, COLLECTIVE_REDUCE_SCATTER, unsorted,
                                               rows_bytes(local, local->expert_rows)));
   exchange(list, unsorted, local->element_bytes, FALSE);
-  permute(list, unpermuted, local->element_bytes);
+  permute(list, unpermuted, local->element_bytes, TRUE, !of_gradients);
 }
 
 /* Sums of `n` tensors of the residual stream. */
