@@ -194,8 +194,10 @@ static int see_number(void *data, const char *text, size_t length) {
   const char *digits = number + (*number == '-');
   const gboolean is_integer = strpbrk(digits, ".eE") == NULL;
   gint64 integer = 0;
-  if (is_integer ? !g_ascii_string_to_signed(number, 10, G_MININT64, G_MAXINT64, &integer, NULL)
-                 : strspn(digits, "0123456789") > MOST_DIGITS) {
+  const gboolean fits = is_integer && g_ascii_string_to_signed(number, 10, G_MININT64, G_MAXINT64, &integer, NULL);
+  if (((Reader *)data)->element != NULL && is_integer && !fits) /* of a stream: perhaps of no interest */
+    return add_value(data, json_node_init_double(json_node_alloc(), g_ascii_strtod(number, NULL)));
+  if (is_integer ? !fits : strspn(digits, "0123456789") > MOST_DIGITS) {
     count_lines(data);
     return refuse(data, "found %.40s, expected a number of at most 18 digits", number);
   }

@@ -74,7 +74,15 @@ static gboolean print_outputs(const TraceOptions *o, const Profile *profile, GEr
     g_propagate_error(error, problem);
     return FALSE;
   }
-  g_autofree char *yaml = o->output != NULL ? profile_shapes_yaml(shapes, profile, &gpu) : NULL;
+  if (o->output != NULL && shapes->shapes->len == 0)
+    return fail_input(error,
+                      "--output: found no product or attention with its sizes in %s, expected some to write "
+                      "(record with record_shapes=True)",
+                      profile_rank(profile, 0)->file);
+  g_autofree char *base =
+      o->gpu != NULL && g_file_test(o->gpu, G_FILE_TEST_EXISTS) ? g_canonicalize_filename(o->gpu, NULL) : NULL;
+  g_autofree char *yaml =
+      o->output != NULL ? profile_shapes_yaml(shapes, profile, &gpu, base != NULL ? base : gpu.name) : NULL;
   if (yaml != NULL && !output_text(o->output, yaml, error))
     return FALSE;
   g_autoptr(ProfileSums) sums = profile_sums_new(profile);

@@ -6,6 +6,8 @@
 #include "error.h"
 #include "json_file.h"
 
+enum { MOST_RANKS = 1 << 24 };
+
 typedef struct {
   gint64 correlation, begin_ns, thread;
 } Launch;
@@ -59,9 +61,9 @@ static gboolean fail_value(Reader *reader, const JsonFile *event, const char *ke
 static gboolean get_ns(Reader *reader, const JsonFile *event, const char *key, gint64 *ns) {
   JsonNode *node = json_object_get_member(event->root, key);
   const GType type = node != NULL ? json_node_get_value_type(node) : G_TYPE_INVALID;
-  const double us = type == G_TYPE_INT64 || type == G_TYPE_DOUBLE ? json_node_get_double(node) : NAN, most = 9e15;
+  const double us = type == G_TYPE_INT64 || type == G_TYPE_DOUBLE ? json_node_get_double(node) : NAN, most = 4e15;
   if (!(us >= 0 && us < most))
-    return fail_value(reader, event, key, "microseconds, a number from 0 to 9e15");
+    return fail_value(reader, event, key, "microseconds, a number from 0 to 4e15");
   *ns = (gint64)us * 1000 + llround((us - floor(us)) * 1000);
   return TRUE;
 }
@@ -96,10 +98,12 @@ static gint32 collective_of(Reader *reader, const char *kernel, JsonObject *args
   op = op != NULL ? op : profile_collective_of(kernel);
   g_autofree char *listed = ranks == NULL ? json_of(args, "Process Group Ranks") : NULL;
   ranks = ranks != NULL && *ranks != '\0' ? ranks : listed;
+  const char *name = text_of(args, "Process Group Name"); /* ranks may meet in several groups at a time */
+  g_autofree char *named = ranks != NULL && name != NULL ? g_strdup_printf("%s, group %s", ranks, name) : NULL;
+  ranks = named != NULL ? named : ranks != NULL ? ranks : name;
   const gint64 most = MAX(integer_of(args, "In msg nelems", 0), integer_of(args, "Out msg nelems", 0));
-  return profile_collective(reader->profile, op != NULL ? op : "other",
-                            ranks != NULL ? ranks : text_of(args, "Process Group Name"),
-                            integer_of(args, "Group size", 0), (double)most * element_bytes(text_of(args, "dtype")));
+  return profile_collective(reader->profile, op != NULL ? op : "other", ranks, integer_of(args, "Group size", 0),
+                            (double)most * element_bytes(text_of(args, "dtype")));
 }
 
 static ProfileKind kind_by_name(Reader *reader, const char *name) {
@@ -288,8 +292,11 @@ static void link_origins(Reader *reader) {
 
 static void read_header(Reader *reader, const JsonFile *json) {
   JsonNode *node = json_object_get_member(json->root, "distributedInfo");
-  if (node != NULL && JSON_NODE_HOLDS_OBJECT(node))
-    reader->rank->rank = integer_of(json_node_get_object(node), "rank", -1);
+  if (node != NULL && JSON_NODE_HOLDS_OBJECT(node)) {
+    const gint64 rank = integer_of(json_node_get_object(node), "rank", -1);
+    reader->rank->rank = rank >= 0 && rank < MOST_RANKS ? rank : -1;
+    reader->rank->world_size = integer_of(json_node_get_object(node), "world_size", 0);
+  }
   node = json_object_get_member(json->root, "deviceProperties");
   for (guint i = 0; node != NULL && JSON_NODE_HOLDS_ARRAY(node) && i < json_array_get_length(json_node_get_array(node));
        i++) {
@@ -301,7 +308,9 @@ static void read_header(Reader *reader, const JsonFile *json) {
 
 static gint compare_marks(gconstpointer a, gconstpointer b) {
   const ProfileStep *x = a, *y = b;
-  return (x->begin_ns > y->begin_ns) - (x->begin_ns < y->begin_ns);
+  if (x->begin_ns != y->begin_ns)
+    return x->begin_ns < y->begin_ns ? -1 : 1;
+  return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns); /* the outer one first */
 }
 
 gboolean kineto_read(Profile *profile, const char *file, GError **error) {

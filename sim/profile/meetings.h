@@ -1,9 +1,9 @@
 /* Collectives that several recorded ranks took part in: what they say of the ranks' clocks, and of who came late.
  *
- * The k-th collective of an operation and group on one rank is the k-th on the others, counted from the end: recordings
- * begin at different times. Where a file does not name groups, ranks with equally many such collectives on a
- * stream of the same number are taken to meet. The members leave a collective together, so its ends tell how far their
- * clocks are apart. */
+ * A rank's collectives of one operation and group, in order, are those of another rank, shifted by as many as one of
+ * them recorded more at its beginning or end: the shift at which their ends are equally far apart. What ends more than
+ * 1 ms off that has not met. Where a file does not name groups, those on a stream of the same number are taken for one.
+ * The members leave a collective together, so its ends tell how far their clocks are apart. */
 #pragma once
 #include "profile.h"
 
@@ -19,6 +19,7 @@ typedef struct {
 typedef struct {
   GArray *meetings; /* of Meeting, of at least two members; owned */
   GArray *members;  /* of MeetingMember, in the order of ranks; owned */
+  gint64 n_unfit;   /* that were taken for the same, but ended at other times */
 } Meetings;
 
 Meetings *meetings_new(const Profile *profile);

@@ -44,17 +44,17 @@ static gboolean for_each(const Reader *reader, const char *sql, void (*see)(cons
   return status == SQLITE_DONE || fail_query(reader, error);
 }
 
-/* Of a process and device, told apart by the interned name that the GPU gets until all are read. */
+/* Of a process and device, told apart by their numbers. */
 static ProfileRank *rank_of(const Reader *reader, gint64 process, gint64 device) {
   g_autofree char *key = g_strdup_printf("%" G_GINT64_FORMAT " %" G_GINT64_FORMAT, process, device);
   const char *name = profile_intern(reader->profile, key);
   for (guint i = 0; i < reader->profile->ranks->len; i++) {
     ProfileRank *rank = profile_rank(reader->profile, i);
-    if (rank->file == reader->file && rank->gpu == name)
+    if (rank->file == reader->file && rank->device == name)
       return rank;
   }
   ProfileRank *rank = profile_add_rank(reader->profile, reader->file, -1);
-  rank->gpu = name;
+  rank->device = name;
   return rank;
 }
 
@@ -70,6 +70,9 @@ static void see_activity(const Reader *reader, sqlite3_stmt *row) {
                               .collective_index = -1,
                               .call = -1,
                               .stream = profile_stream(rank, sqlite3_column_int64(row, 4))};
+  static const gint64 most_ns = G_GINT64_CONSTANT(4000000000000000000); /* so that sums of two need no check */
+  if (activity.start_ns < 0 || activity.end_ns > most_ns)
+    return;
   activity.kind = profile_kind_of(activity.name, NULL);
   if (activity.kind == PROFILE_COLLECTIVE) {
     const char *op = profile_collective_of(activity.name);
@@ -100,7 +103,7 @@ static void see_range(const Reader *reader, sqlite3_stmt *row) {
   g_autofree char *process = g_strdup_printf("%" G_GINT64_FORMAT " ", (gint64)sqlite3_column_int64(row, 2));
   for (guint i = 0; i < reader->profile->ranks->len; i++) {
     ProfileRank *rank = profile_rank(reader->profile, i);
-    if (rank->file == reader->file && g_str_has_prefix(rank->gpu, process))
+    if (rank->file == reader->file && g_str_has_prefix(rank->device, process))
       g_array_append_val(rank->marks, step);
   }
 }
@@ -110,7 +113,7 @@ static void see_gpu(const Reader *reader, sqlite3_stmt *row) {
   const char *name = (const char *)sqlite3_column_text(row, 1);
   for (guint i = 0; i < reader->profile->ranks->len; i++) {
     ProfileRank *rank = profile_rank(reader->profile, i);
-    if (rank->file == reader->file && rank->gpu != NULL && g_str_has_suffix(rank->gpu, suffix))
+    if (rank->file == reader->file && g_str_has_suffix(rank->device, suffix))
       rank->gpu = profile_intern(reader->profile, name);
   }
 }

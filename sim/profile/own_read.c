@@ -81,16 +81,17 @@ static void find_rank(Reader *reader, gint64 process) {
       reader->rank = profile_rank(reader->profile, i);
   if (reader->rank == NULL)
     reader->rank = profile_add_rank(reader->profile, reader->file, process - 1);
+  reader->rank->marks_are_steps = TRUE;
 }
 
 static void mark_step(ProfileRank *rank, gint64 number, const ProfileActivity *activity) {
   ProfileStep *last = rank->marks->len > 0 ? &g_array_index(rank->marks, ProfileStep, rank->marks->len - 1) : NULL;
   if (last != NULL && last->number == number) {
     last->begin_ns = MIN(last->begin_ns, activity->start_ns);
-    last->end_ns = MAX(last->end_ns, activity->start_ns + 1);
+    last->end_ns = MAX(last->end_ns, activity->end_ns);
     return;
   }
-  const ProfileStep step = {activity->start_ns, activity->start_ns + 1, number};
+  const ProfileStep step = {activity->start_ns, activity->end_ns, number};
   g_array_append_val(rank->marks, step);
 }
 
@@ -132,9 +133,9 @@ static void see_event(const JsonFile *event, gpointer data) {
   } else {
     classify_op(reader, NULL, (Stream)stream, &activity);
   }
+  mark_step(reader->rank, reader->step, &activity);
   if (activity.end_ns > activity.start_ns && stream != STREAM_HOST) {
     g_array_append_val(reader->rank->activities, activity);
-    mark_step(reader->rank, reader->step, &activity);
   } else if (stream == STREAM_COMPUTE) {
     reader->op = G_MAXUINT;
   }

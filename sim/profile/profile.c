@@ -65,8 +65,20 @@ ProfileRank *profile_add_rank(Profile *profile, const char *file, gint64 number)
   return rank;
 }
 
+static gboolean is_plain(const char *text) {
+  for (const char *c = text; *c != '\0'; c++)
+    if (g_ascii_iscntrl(*c))
+      return FALSE;
+  return g_utf8_validate(text, -1, NULL);
+}
+
 const char *profile_intern(Profile *profile, const char *text) {
-  return text != NULL ? g_string_chunk_insert_const(profile->texts, text) : NULL;
+  if (text == NULL || is_plain(text))
+    return text != NULL ? g_string_chunk_insert_const(profile->texts, text) : NULL;
+  g_autofree char *valid = g_utf8_make_valid(text, -1);
+  for (char *c = valid; *c != '\0'; c++)
+    *c = g_ascii_iscntrl(*c) ? '?' : *c;
+  return g_string_chunk_insert_const(profile->texts, valid);
 }
 
 /* Adds what is not there yet. */

@@ -52,15 +52,19 @@ typedef struct {
 } ProfileStep;
 
 typedef struct {
-  const char *file;       /* interned */
-  gint64 rank;            /* as the file says; −1: it does not */
-  const char *gpu;        /* "NVIDIA H100 80GB HBM3"; NULL: unknown; interned */
-  GArray *activities;     /* of ProfileActivity, by start; owned, as are all below */
-  GArray *streams;        /* of gint64: their numbers in the file */
-  GArray *marks;          /* of ProfileStep: steps as the host marked them, by begin; none: it marked none */
-  GArray *steps;          /* of ProfileStep, whole ones only; none: nothing tells where one ends */
-  const char *steps_from; /* how they were found, in words; static */
-  gint64 offset_ns;       /* added to this rank's times, they are on the clock of the first rank */
+  const char *file;         /* interned */
+  gint64 rank;              /* as the file says; −1: it does not */
+  gint64 world_size;        /* of its job; 0: not told */
+  const char *device;       /* which of the file's processes and GPUs; NULL: it has one */
+  const char *gpu;          /* "NVIDIA H100 80GB HBM3"; NULL: unknown; interned */
+  GArray *activities;       /* of ProfileActivity, by start; owned, as are all below */
+  GArray *streams;          /* of gint64: their numbers in the file */
+  GArray *marks;            /* of ProfileStep: steps as the host marked them, by begin; none: it marked none */
+  GArray *steps;            /* of ProfileStep, whole ones only; none: nothing tells where one ends */
+  const char *steps_from;   /* how they were found, in words; static */
+  gint64 offset_ns;         /* added to this rank's times, they are on the clock of the first rank */
+  gboolean has_clock;       /* its offset is known, by collectives with others */
+  gboolean marks_are_steps; /* the marks are the steps themselves, from their first op's issue on */
 } ProfileRank;
 
 typedef struct {
@@ -89,7 +93,7 @@ gboolean profile_complete(Profile *profile, GError **error);
 /* --- for readers --- */
 
 ProfileRank *profile_add_rank(Profile *profile, const char *file, gint64 rank);
-/* NULL stays NULL. */
+/* What is no UTF-8, or controls a terminal, is replaced. NULL stays NULL. */
 const char *profile_intern(Profile *profile, const char *text);
 /* Its texts need not be interned. */
 gint32 profile_operator(Profile *profile, ProfileOperator call);

@@ -28,6 +28,9 @@ static char *peek(const char *file, GError **error) {
 }
 
 gboolean profile_source(const char *file, ProfileSource *source, GError **error) {
+  *source = PROFILE_PYTORCH;
+  if (g_file_test(file, G_FILE_TEST_EXISTS) && !g_file_test(file, G_FILE_TEST_IS_REGULAR | G_FILE_TEST_IS_DIR))
+    return TRUE; /* what is read from a pipe is gone */
   g_autofree char *bytes = peek(file, error);
   if (bytes == NULL)
     return FALSE;
@@ -50,6 +53,10 @@ gboolean profile_read(Profile *profile, const char *file, GError **error) {
   if (profile->source != NULL && profile->source != sources[source].name)
     return fail_input(error, "%s: found a file of %s, expected one of %s as the others", file, sources[source].name,
                       profile->source);
+  const char *name = profile_intern(profile, file);
+  for (guint i = 0; i < profile->ranks->len; i++)
+    if (profile_rank(profile, i)->file == name)
+      return fail_input(error, "%s: found twice, expected each file once", name);
   profile->source = sources[source].name;
   return sources[source].read(profile, file, error);
 }
@@ -72,11 +79,31 @@ static gboolean check_ranks(const Profile *profile, GError **error) {
     if (rank->activities->len == 0)
       return fail_input(error, "%s: found nothing that a GPU did, expected kernels (record with CUDA activities)",
                         rank->file);
+    if (before != NULL && before->world_size > 0 && rank->world_size > 0 && before->world_size != rank->world_size)
+      return fail_input(error,
+                        "%s: found a job of %" G_GINT64_FORMAT " ranks, expected one of %" G_GINT64_FORMAT " as in %s",
+                        rank->file, rank->world_size, before->world_size, before->file);
     if (before != NULL && before->rank == rank->rank && rank->rank >= 0)
       return fail_input(error, "%s: found rank %" G_GINT64_FORMAT " as in %s, expected each rank once", rank->file,
                         rank->rank, before->file);
   }
   return TRUE;
+}
+
+/* A step of a Program has ended when it has on all ranks. */
+static void share_marks(const Profile *profile) {
+  for (guint i = 0; i < profile->ranks->len; i++)
+    for (guint m = 0; m < profile_rank(profile, i)->marks->len; m++) {
+      gint64 end_ns = 0;
+      for (guint k = 0; k < profile->ranks->len; k++) {
+        const ProfileRank *rank = profile_rank(profile, k);
+        end_ns = rank->marks_are_steps && m < rank->marks->len
+                     ? MAX(end_ns, g_array_index(rank->marks, ProfileStep, m).end_ns)
+                     : end_ns;
+      }
+      if (profile_rank(profile, i)->marks_are_steps)
+        g_array_index(profile_rank(profile, i)->marks, ProfileStep, m).end_ns = end_ns;
+    }
 }
 
 gboolean profile_complete(Profile *profile, GError **error) {
@@ -85,6 +112,7 @@ gboolean profile_complete(Profile *profile, GError **error) {
     return fail_input(error, "found no GPU in the files, expected what a profiler recorded of one");
   if (!check_ranks(profile, error))
     return FALSE;
+  share_marks(profile);
   for (guint i = 0; i < profile->ranks->len; i++) {
     g_array_sort(profile_rank(profile, i)->activities, compare_starts);
     steps_find(profile_rank(profile, i));

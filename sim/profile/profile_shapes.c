@@ -86,6 +86,16 @@ static gboolean is_transposed(const Sizes *strides) {
   return strides->n >= 2 && strides->size[strides->n - 1] != 1 && strides->size[strides->n - 2] == 1;
 }
 
+/* As a GPU file's tables take them. */
+static gboolean is_sized(const WorkItem *item) {
+  static const gint64 most = 1000000000;
+  const gint64 sizes[] = {item->batch, item->m, item->n, item->k};
+  for (gsize i = 0; i < G_N_ELEMENTS(sizes); i++)
+    if (sizes[i] < 1 || sizes[i] > most)
+      return FALSE;
+  return TRUE;
+}
+
 static void set_product(WorkItem *item, gint64 batch, gint64 m, gint64 n, gint64 k) {
   const double bytes = number_bytes((Number)item->number);
   item->name = "product";
@@ -114,7 +124,7 @@ static gboolean read_product(const ProfileOperator *op, const Inputs *inputs, co
     return FALSE;
   item->layout = is_transposed(&a_strides) ? LAYOUT_NT : is_transposed(&b_strides) ? LAYOUT_TN : LAYOUT_NN;
   set_product(item, d == 1 ? a.size[0] : 1, a.size[d], b.size[d + 1], a.size[d + 1]);
-  return item->m > 0 && item->n > 0 && item->k > 0;
+  return is_sized(item);
 }
 
 /* (sequences, heads, length, width) of queries, and heads of the keys before they are shared: q, k, v lie as (sequence,
@@ -142,6 +152,10 @@ static gboolean read_attention(const ProfileOperator *op, const Inputs *inputs, 
         !number_of(text_at(inputs->types, known[i].first), kernel, &item->number))
       return FALSE;
     const gint64 queries = q.size[token], keys = k.size[token];
+    *item = (WorkItem){.number = item->number, .after = -1, .batch = 1, .m = queries, .n = keys, .k = q.size[3]};
+    const WorkItem heads = {.batch = q.size[0], .m = q.size[3 - token], .n = v.size[3], .k = 1};
+    if (!is_sized(item) || !is_sized(&heads) || q.size[0] > G_MAXINT32 / q.size[3 - token])
+      return FALSE;
     *is_causal = g_str_equal(causal, "True") && queries == keys;
     item->name = "attention";
     item->kind = ITEM_ATTENTION;
@@ -347,7 +361,7 @@ static void append_list(GString *out, const ProfileShapes *shapes, int kind, con
   for (guint i = 0; i < shapes->shapes->len; i++) {
     const ProfileShape *shape = &g_array_index(shapes->shapes, ProfileShape, i);
     const WorkItem *item = &shape->item;
-    if (item->kind != kind || (kind == ITEM_ATTENTION && !shape->is_causal))
+    if (item->kind != kind || shape->median_s <= 0 || (kind == ITEM_ATTENTION && !shape->is_causal))
       continue;
     if (!g_hash_table_add(seen,
                           g_strdup_printf("%d %d %" INT64 " %" INT64 " %" INT64 " %" INT64, item->number,
@@ -359,11 +373,11 @@ static void append_list(GString *out, const ProfileShapes *shapes, int kind, con
   }
 }
 
-char *profile_shapes_yaml(const ProfileShapes *shapes, const Profile *profile, const Gpu *gpu) {
+char *profile_shapes_yaml(const ProfileShapes *shapes, const Profile *profile, const Gpu *gpu, const char *base) {
   GString *out = g_string_new("# Written by stepsim trace. Products and attention as the trace has them.\n");
   g_string_append_printf(
       out, "name: %s-measured\nbase: %s\nmeasured:\n  source: >-\n    %s, %s: medians over the calls of each shape.\n",
-      gpu->name, gpu->name, profile->source, profile_rank(profile, 0)->file);
+      gpu->name, base, profile->source, profile_rank(profile, 0)->file);
   append_list(out, shapes, ITEM_MATMUL, "products", append_product);
   append_list(out, shapes, ITEM_ATTENTION, "attention", append_attention);
   return g_string_free(out, FALSE);

@@ -25,5 +25,5 @@ void profile_shapes_free(ProfileShapes *shapes);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ProfileShapes, profile_shapes_free)
 
 void profile_shapes_text(GString *out, const ProfileShapes *shapes, const Gpu *gpu, gboolean colour);
-/* A GPU file based on `gpu` with the measured times; owned by the caller. */
-char *profile_shapes_yaml(const ProfileShapes *shapes, const Profile *profile, const Gpu *gpu);
+/* A GPU file with the measured times, based on `base`, the name or file of `gpu`; owned by the caller. */
+char *profile_shapes_yaml(const ProfileShapes *shapes, const Profile *profile, const Gpu *gpu, const char *base);

@@ -5,7 +5,7 @@
 #include "text_report.h"
 #include "units.h"
 
-enum { MOST_RANKS_IN_TABLE = 8, MOST_LATE = 8, NAME_COLUMNS = 72 };
+enum { MOST_RANKS_IN_TABLE = 8, MOST_LATE = 8, MOST_STREAMS = 16, NAME_COLUMNS = 72 };
 
 static void append_time(GString *out, double ns) {
   g_autofree char *text = ns != 0 ? units_format(ns * 1e-9, UNIT_SECONDS) : g_strdup("0");
@@ -109,10 +109,15 @@ static void append_streams(GString *out, const ProfileSums *sums, gboolean colou
   g_autofree char *name = rank_name(rank), *heading = g_strdup_printf("Streams of %s, per step", name);
   text_report_heading(out, heading, colour);
   g_string_append_printf(out, "  %-20s %11s %11s %11s\n", "", "computing", "communic.", "copying");
+  guint n_shown_streams = 0;
   for (guint s = 0; s < rank->streams->len; s++) {
     const ProfileTimes *times = &own->streams[s];
     if (times->busy_ns == 0)
       continue;
+    if (++n_shown_streams > MOST_STREAMS) {
+      g_string_append(out, "  and more (--json lists all)\n");
+      return;
+    }
     g_string_append_printf(out, "  %-20" INT64, g_array_index(rank->streams, gint64, s));
     append_time(out, (double)times->computing_ns / (double)own->n_steps);
     append_time(out, (double)times->communicating_ns / (double)own->n_steps);
@@ -203,7 +208,7 @@ static void append_lateness(GString *out, const ProfileSums *sums, gboolean colo
   g_autoptr(Meetings) meetings = meetings_new(profile);
   text_report_heading(out, "Who comes late to collectives", colour);
   if (meetings->meetings->len == 0) {
-    g_string_append(out, "  these ranks have no collective in common\n");
+    g_string_append(out, "  these ranks have no collective in common, so neither are their clocks set\n");
     return;
   }
   g_autofree RankLateness *late = meetings_lateness(profile, meetings);
@@ -213,6 +218,15 @@ static void append_lateness(GString *out, const ProfileSums *sums, gboolean colo
   g_qsort_with_data(order, (gint)profile->ranks->len, sizeof *order, compare_costs, late);
   for (guint i = 0; i < MIN(profile->ranks->len, MOST_LATE) && late[order[i]].n_last > 0; i++)
     append_rank_lateness(out, profile_rank(profile, order[i]), &late[order[i]]);
+  if (late[order[0]].n_last == 0)
+    g_string_append(out, "  nobody\n");
+  if (meetings->n_unfit > 0)
+    g_string_append_printf(out,
+                           "  %" INT64 " collectives that might be the same ended at other times and were left out\n",
+                           meetings->n_unfit);
+  for (guint r = 0; r < profile->ranks->len; r++)
+    if (!profile_rank(profile, r)->has_clock)
+      g_string_append_printf(out, "  %s: no collective sets its clock\n", profile_rank(profile, r)->file);
   g_string_append(out, "  Clocks are set by the ends of collectives, which their members leave together.\n");
 }
 

@@ -1,6 +1,7 @@
-/* A mark of the host becomes a step of the GPU: what was issued in it, from the first of it to start until the first of
- * the next step starts. Of the last one nothing tells when the next would have started: it lasts until all of it has
- * ended.
+/* A mark of the host becomes a step of the GPU: from the first kernel that was issued in it until the first of the next
+ * step, on the stream that computes most. Of the last one nothing tells when the next would have begun: it lasts until
+ * its kernels have ended. Other streams count with the step but do not begin or end one, as batches are fetched ahead.
+ * What was issued before the recording began belongs to no step.
  *
  * Without marks: the sequence of kernels' names is compared with itself, shifted by as many kernels as lie between two
  * occurrences of one that is rare. The shortest shift that fits as well as any is the step. */
@@ -10,17 +11,39 @@ static const double least_fit = 0.95, as_good = 0.002;
 
 /* --- marks --- */
 
-static gint64 issued_or_started(const ProfileActivity *activity) {
-  return activity->issued_ns >= 0 ? activity->issued_ns : activity->start_ns;
+static gboolean tells_issues(const ProfileRank *rank) {
+  for (guint i = 0; i < rank->activities->len; i++)
+    if (profile_activity(rank, i)->issued_ns >= 0)
+      return TRUE;
+  return FALSE;
 }
 
-/* Of the activities issued in the mark; FALSE: there are none. */
-static gboolean span_of(const ProfileRank *rank, const ProfileStep *mark, ProfileStep *span) {
+static gboolean computes(const ProfileActivity *activity) {
+  return activity->kind != PROFILE_COPY && activity->kind != PROFILE_COLLECTIVE;
+}
+
+/* The stream that computes most. */
+static gint32 main_stream(const ProfileRank *rank) {
+  g_autofree gint64 *busy_ns = g_new0(gint64, rank->streams->len + 1);
+  gint32 most = 0;
+  for (guint i = 0; i < rank->activities->len; i++) {
+    const ProfileActivity *activity = profile_activity(rank, i);
+    if (!computes(activity))
+      continue;
+    busy_ns[activity->stream] += activity->end_ns - activity->start_ns;
+    most = busy_ns[activity->stream] > busy_ns[most] ? activity->stream : most;
+  }
+  return most;
+}
+
+/* Of the kernels issued in the mark; FALSE: there are none. */
+static gboolean span_of(const ProfileRank *rank, gint32 stream, gboolean by_issue, const ProfileStep *mark,
+                        ProfileStep *span) {
   *span = (ProfileStep){.begin_ns = G_MAXINT64, .end_ns = -1, .number = mark->number};
   for (guint i = 0; i < rank->activities->len; i++) {
     const ProfileActivity *activity = profile_activity(rank, i);
-    const gint64 at_ns = issued_or_started(activity);
-    if (at_ns < mark->begin_ns || at_ns >= mark->end_ns)
+    const gint64 at_ns = by_issue ? activity->issued_ns : activity->start_ns;
+    if (at_ns < mark->begin_ns || at_ns >= mark->end_ns || !computes(activity) || activity->stream != stream)
       continue;
     span->begin_ns = MIN(span->begin_ns, activity->start_ns);
     span->end_ns = MAX(span->end_ns, activity->end_ns);
@@ -28,17 +51,39 @@ static gboolean span_of(const ProfileRank *rank, const ProfileStep *mark, Profil
   return span->end_ns >= 0;
 }
 
+/* A mark in another is a part of its step. */
+static gboolean is_inside(const ProfileStep *mark, const ProfileStep *outer) {
+  return outer != NULL && mark->end_ns <= outer->end_ns;
+}
+
 static void use_marks(ProfileRank *rank) {
+  const gboolean by_issue = tells_issues(rank);
+  const gint32 stream = main_stream(rank);
+  const ProfileStep *outer = NULL;
   for (guint i = 0; i < rank->marks->len; i++) {
+    const ProfileStep *mark = &g_array_index(rank->marks, ProfileStep, i);
     ProfileStep span;
-    if (!span_of(rank, &g_array_index(rank->marks, ProfileStep, i), &span))
+    if (is_inside(mark, outer) || !span_of(rank, stream, by_issue, mark, &span))
       continue;
+    outer = mark;
     ProfileStep *before = rank->steps->len > 0 ? &g_array_index(rank->steps, ProfileStep, rank->steps->len - 1) : NULL;
     if (before != NULL && span.begin_ns > before->begin_ns)
       before->end_ns = span.begin_ns;
     g_array_append_val(rank->steps, span);
   }
   rank->steps_from = "marked by the host";
+}
+
+/* Each lasts from the end of the one before. */
+static void take_marks(ProfileRank *rank) {
+  gint64 begin_ns = 0;
+  for (guint i = 0; i < rank->marks->len; i++) {
+    ProfileStep step = g_array_index(rank->marks, ProfileStep, i);
+    step.begin_ns = begin_ns;
+    begin_ns = step.end_ns = MAX(step.end_ns, begin_ns + 1);
+    g_array_append_val(rank->steps, step);
+  }
+  rank->steps_from = "as its Program says";
 }
 
 /* --- repetition --- */
@@ -141,7 +186,9 @@ static void use_repetition(ProfileRank *rank) {
 }
 
 void steps_find(ProfileRank *rank) {
-  if (rank->marks->len > 0)
+  if (rank->marks_are_steps)
+    take_marks(rank);
+  else if (rank->marks->len > 0)
     use_marks(rank);
   if (rank->steps->len == 0)
     use_repetition(rank);

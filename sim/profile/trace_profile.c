@@ -25,7 +25,15 @@ static void add(Profile *profile, ProfileRank *rank, const char *name, Stream st
 static void add_op(Profile *profile, ProfileRank *rank, const Trace *trace, int r, int index, GArray *spans) {
   const Op *op = &trace_list(trace, r)->ops[index];
   const gsize record = trace->first[r] + (gsize)index;
-  if (trace->start_ns[record] < 0 || op->stream == STREAM_HOST)
+  if (trace->start_ns[record] < 0)
+    return;
+  ProfileStep *last = rank->marks->len > 0 ? &g_array_index(rank->marks, ProfileStep, rank->marks->len - 1) : NULL;
+  const ProfileStep step = {trace->start_ns[record], trace->end_ns[record], op->step};
+  if (last == NULL || last->number != op->step)
+    g_array_append_val(rank->marks, step);
+  else
+    last->end_ns = MAX(last->end_ns, step.end_ns);
+  if (op->stream == STREAM_HOST)
     return;
   op_kernels(trace, r, index, spans);
   for (guint i = 0; i < spans->len; i++) {
@@ -38,12 +46,6 @@ static void add_op(Profile *profile, ProfileRank *rank, const Trace *trace, int 
   if (spans->len == 0)
     add(profile, rank, action_info(op->action)->name, op->stream, kind_of_op(op), trace->start_ns[record],
         trace->end_ns[record]);
-  ProfileStep *last = rank->marks->len > 0 ? &g_array_index(rank->marks, ProfileStep, rank->marks->len - 1) : NULL;
-  const ProfileStep step = {trace->start_ns[record], trace->end_ns[record], op->step};
-  if (last == NULL || last->number != op->step)
-    g_array_append_val(rank->marks, step);
-  else
-    last->end_ns = MAX(last->end_ns, step.end_ns);
 }
 
 Profile *profile_of_trace(const Trace *trace) {
@@ -52,6 +54,7 @@ Profile *profile_of_trace(const Trace *trace) {
   profile->source = "prediction";
   for (int r = 0; r < trace->n_ranks; r++) {
     ProfileRank *rank = profile_add_rank(profile, "prediction", trace_first_rank(trace, r));
+    rank->marks_are_steps = TRUE;
     for (int i = 0; i < trace_list(trace, r)->n_ops; i++)
       add_op(profile, rank, trace, r, i, spans);
   }

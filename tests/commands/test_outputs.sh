@@ -231,6 +231,11 @@ out_of_memory without read_as rows_per_s threads groups" validate runs.csv --jso
     "$stepsim" compare folded.json other.json >out 2>err && grep -q 'error  *-[0-9.]* %' out &&
     grep -q 'every stream ran its ops in the planned order' out && grep -q 'no op ran before what it needs' out
   result $? "a run with jitter is longer than predicted, in the same order" "$(cat err out)"
+  run="--model gpt2 --cluster dgx-h100 --gpus 4 --pp 2 --global-batch 8 --framework megatron-core"
+  # shellcheck disable=SC2086
+  "$stepsim" simulate $run --trace own.json >out 2>err && "$stepsim" explain $run --measured own.json >out 2>>err &&
+    grep -q ': as predicted$' out && [ "$(grep -c ' +0.0 % ' out)" -ge 10 ] && ! grep -q '[1-9] % *[0-9.-]* [mu]s$' out
+  result $? "a prediction's own trace explains it wholly" "$(cat err out)"
   "$stepsim" compare one.json other.json --csv - --rank 3 >ops.csv 2>err &&
     [ "$(cut -d, -f1 ops.csv | sort -u | tr '\n' ' ')" = "3 rank " ] && grep -q '^3,compute,"0F3",0,[0-9,]*$' ops.csv
   result $? "one rank's ops as CSV" "$(cat err; head -3 ops.csv)"

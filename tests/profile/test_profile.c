@@ -170,6 +170,43 @@ TEST(steps_that_nobody_marks_are_found_by_repetition) {
   }
 }
 
+/* A batch copied and cast ahead on another stream, a mark inside another, and a kernel from before the recording. */
+TEST(a_step_begins_with_its_own_kernels) {
+  static const char events[] =
+      STEP("1", "0", "100") "," STEP("1", "10", "50") "," STEP("2", "100", "100") "," LAUNCH("1", "1") "," LAUNCH(
+          "2",
+          "2") "," LAUNCH("3",
+                          "3") "," LAUNCH("101",
+                                          "4") "," LAUNCH("102",
+                                                          "5") ","
+                                                               "{\"ph\":\"X\",\"cat\":\"gpu_memcpy\",\"name\":"
+                                                               "\"Memcpy\",\"ts\":5,\"dur\":2,\"args\":{\"stream\":9,"
+                                                               "\"correlation\":1}}," KERNEL("cast", "8", "1", "9", "2") "," KERNEL(
+                                                                   "gemm", "50", "60",
+                                                                   "7",
+                                                                   "3") "," KERNEL("cast", "105", "1", "9",
+                                                                                   "4") "," KERNEL("gemm", "150", "60",
+                                                                                                   "7",
+                                                                                                   "5") ","
+                                                                                                        "{\"ph\":\"X\","
+                                                                                                        "\"cat\":"
+                                                                                                        "\"kernel\","
+                                                                                                        "\"name\":"
+                                                                                                        "\"gemm\","
+                                                                                                        "\"ts\":2,"
+                                                                                                        "\"dur\":30,"
+                                                                                                        "\"args\":{"
+                                                                                                        "\"stream\":7}"
+                                                                                                        "}";
+  g_autofree char *path = write_rank("two.json", 0, events);
+  g_autoptr(Profile) profile = read_file(path);
+  const GArray *steps = profile_rank(profile, 0)->steps;
+  ck_assert_uint_eq(steps->len, 2);
+  ck_assert_int_eq(g_array_index(steps, ProfileStep, 0).begin_ns, 50000);
+  ck_assert_int_eq(g_array_index(steps, ProfileStep, 0).end_ns, 150000);
+  ck_assert_int_eq(g_array_index(steps, ProfileStep, 1).end_ns, 210000);
+}
+
 /* --- who is late --- */
 
 /* Rank 1's clock is 100 us ahead, and it comes 3 us late to both collectives. */
@@ -189,6 +226,37 @@ TEST(clocks_are_set_by_collectives_and_late_ranks_found) {
   ck_assert_int_eq(late[1].worst_ns, 3000);
   ck_assert_int_eq(late[0].n_last, 0);
   ck_assert_int_eq(late[0].waited_ns, 6000);
+}
+
+/* Collectives at uneven times on both ranks, of which each recorded some that the other did not; of another group none
+ * ends when the other's does. */
+TEST(recordings_of_other_lengths_are_matched) {
+  enum { N = 40, MISSING = 3, SKEW_NS = 5000000 };
+  g_autoptr(Profile) profile = profile_new();
+  g_autoptr(GRand) rand = g_rand_new_with_seed(1);
+  const gint32 reduce = profile_collective(profile, "all_reduce", "[0, 1]", 2, 8),
+               other = profile_collective(profile, "all_gather", "[0, 1]", 2, 8);
+  ProfileRank *ranks[] = {profile_add_rank(profile, "a", 0), profile_add_rank(profile, "b", 1)};
+  gint64 at_ns = 0;
+  for (int i = 0; i < N + MISSING; i++) {
+    at_ns += g_rand_int_range(rand, 20000, 90000000);
+    for (int r = 0; r < 2; r++) {
+      ProfileActivity met = {at_ns + r * SKEW_NS,         at_ns + r * SKEW_NS + 9000, -1, "x", -1, reduce, -1,
+                             profile_stream(ranks[r], 0), PROFILE_COLLECTIVE};
+      if (r == 0 ? i < N : i >= MISSING)
+        g_array_append_val(ranks[r]->activities, met);
+      met.collective_index = other;
+      met.end_ns += 1 + (r == 0 ? 0 : g_rand_int_range(rand, 0, 90000000));
+      g_array_append_val(ranks[r]->activities, met);
+    }
+  }
+  ck_assert(profile_complete(profile, NULL));
+  ck_assert_int_eq(ranks[1]->offset_ns, -SKEW_NS);
+  g_autoptr(Meetings) meetings = meetings_new(profile);
+  ck_assert_uint_eq(meetings->meetings->len, N - MISSING);
+  ck_assert_int_gt(meetings->n_unfit, 0);
+  g_autofree RankLateness *late = meetings_lateness(profile, meetings);
+  ck_assert_int_eq(late[0].n_last + late[1].n_last, 0); /* both came at once */
 }
 
 /* --- shapes --- */
@@ -223,7 +291,8 @@ TEST(a_product_is_told_by_the_operator_that_issued_it) {
     ck_assert_int_eq(shape->item.layout, LAYOUT_TN);
     ck_assert_double_eq_tol(shape->median_s, 35e-6, 1e-15);
     ck_assert(shape->alone_s > 20e-6 && shape->alone_s < 40e-6 && shape->in_step_s > shape->alone_s);
-    g_autofree char *yaml = profile_shapes_yaml(shapes, profile, &gpu), *written = write_text("mine.yaml", yaml);
+    g_autofree char *yaml = profile_shapes_yaml(shapes, profile, &gpu, gpu.name),
+                    *written = write_text("mine.yaml", yaml);
     g_auto(Gpu) mine = {0};
     g_autoptr(GError) error = NULL;
     ck_assert_msg(gpu_read(written, &mine, &error), "%s", error != NULL ? error->message : "");
