@@ -29,6 +29,7 @@ schedule --schedule zb-v --pp 4 --micro-batches 8 --csv orders.csv
 collective --cluster selene --gpus 16 --bytes 1MiB,1GiB --plot busbw.svg
 plot heat $gpt2 --vary tp=1,2 --vary zero=0,1 --data data
 compare ../whole/trace.json ../whole/trace.json --csv table.csv
+trace ../whole/trace.json --timeline step.svg --trace clock.json
 validate ../runs.csv --rows rows.csv
 topology --cluster selene --gpus 16 --svg node.svg
 sweep $gpt2 --tp 1,2 --zero 0,1 --jobs 2 --output few.db --csv few.csv
