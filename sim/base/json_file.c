@@ -61,6 +61,8 @@ typedef struct {
 
   const char *list; /* whose elements are visited; NULL: all are kept */
   JsonFileVisit visit;
+  JsonFileWants wants; /* NULL: all elements are visited */
+  gboolean skips;      /* the element is not wanted: nothing more of it is kept */
   gpointer data;
   int list_depth;                 /* 0: outside the list */
   guint64 list_begin, list_bytes; /* of the list now; of all before */
@@ -113,6 +115,12 @@ static int add_alone(Reader *reader, JsonNode *node, guint64 at) {
   return TRUE;
 }
 
+/* Whether what the element is now known to be leaves it of interest. */
+static gboolean is_wanted(const Reader *reader, JsonNode *node) {
+  return reader->wants == NULL || reader->element == NULL || reader->depth != reader->list_depth + 1 ||
+         json_node_get_value_type(node) != G_TYPE_STRING || reader->wants(reader->key, json_node_get_string(node));
+}
+
 static int add_value(Reader *reader, JsonNode *node) {
   const guint64 at = count_lines(reader);
   if (reader->depth == reader->list_depth)
@@ -122,6 +130,7 @@ static int add_value(Reader *reader, JsonNode *node) {
     return refuse(reader, "found more than 1 MiB beside %s, expected less", reader->list);
   }
   JsonNode *parent = reader->open[reader->depth - 1];
+  reader->skips = !is_wanted(reader, node);
   if (JSON_NODE_HOLDS_ARRAY(parent)) {
     json_array_add_element(json_node_get_array(parent), node);
   } else {
@@ -150,13 +159,22 @@ static int open_node(Reader *reader, JsonNode *node) {
   return TRUE;
 }
 
+/* Of an element that is not wanted only the depth counts. */
+static int skip_open(Reader *reader) {
+  return ++reader->depth <= DEEPEST || refuse(reader, "found values nested deeper than 64 levels, expected fewer");
+}
+
 static int see_object(void *data) {
+  if (((Reader *)data)->skips)
+    return skip_open(data);
   JsonNode *node = json_node_new(JSON_NODE_OBJECT);
   json_node_take_object(node, json_object_new());
   return open_node(data, node);
 }
 
 static int see_list(void *data) {
+  if (((Reader *)data)->skips)
+    return skip_open(data);
   JsonNode *node = json_node_new(JSON_NODE_ARRAY);
   json_node_take_array(node, json_array_new());
   return open_node(data, node);
@@ -170,6 +188,11 @@ static int see_end(void *data) {
   }
   if (reader->element == NULL || reader->depth > reader->list_depth)
     return TRUE;
+  if (reader->skips) {
+    reader->skips = FALSE;
+    g_clear_pointer(&reader->element, json_node_unref);
+    return TRUE;
+  }
   const JsonFile element = {
       .file = reader->json->file, .root = json_node_get_object(reader->element), .line = reader->element_line};
   reader->visit(&element, reader->data);
@@ -179,17 +202,23 @@ static int see_end(void *data) {
 
 static int see_key(void *data, const unsigned char *text, size_t length) {
   Reader *reader = data;
+  if (reader->skips)
+    return TRUE;
   g_free(reader->key);
   reader->key = g_utf8_make_valid((const char *)text, (gssize)length); /* half a surrogate pair is not */
   return TRUE;
 }
 
 static int see_text(void *data, const unsigned char *text, size_t length) {
+  if (((Reader *)data)->skips)
+    return TRUE;
   g_autofree char *valid = g_utf8_make_valid((const char *)text, (gssize)length);
   return add_value(data, json_node_init_string(json_node_alloc(), valid));
 }
 
 static int see_number(void *data, const char *text, size_t length) {
+  if (((Reader *)data)->skips)
+    return TRUE;
   g_autofree char *number = g_strndup(text, length);
   const char *digits = number + (*number == '-');
   const gboolean is_integer = strpbrk(digits, ".eE") == NULL;
@@ -207,11 +236,11 @@ static int see_number(void *data, const char *text, size_t length) {
 }
 
 static int see_flag(void *data, int flag) {
-  return add_value(data, json_node_init_boolean(json_node_alloc(), flag));
+  return ((Reader *)data)->skips || add_value(data, json_node_init_boolean(json_node_alloc(), flag));
 }
 
 static int see_null(void *data) {
-  return add_value(data, json_node_init_null(json_node_alloc()));
+  return ((Reader *)data)->skips || add_value(data, json_node_init_null(json_node_alloc()));
 }
 
 static const yajl_callbacks callbacks = {.yajl_null = see_null,
@@ -332,11 +361,12 @@ static gboolean read_stream(Reader *reader, GError **error) {
   return ok && read_end(reader, error);
 }
 
-JsonFile *json_file_stream(const char *path, const char *list, JsonFileVisit visit, gpointer data, GError **error) {
+JsonFile *json_file_stream(const char *path, const char *list, JsonFileWants wants, JsonFileVisit visit, gpointer data,
+                           GError **error) {
   g_autoptr(JsonFile) json = g_new0(JsonFile, 1);
   json->file = g_strdup(path);
   json->lines = g_hash_table_new_full(member_hash, member_equal, member_free, NULL);
-  Reader reader = {.json = json, .line = 1, .list = list, .visit = visit, .data = data};
+  Reader reader = {.json = json, .line = 1, .list = list, .wants = wants, .visit = visit, .data = data};
   reader.parser = yajl_alloc(&callbacks, NULL, &reader);
   const gboolean ok = list != NULL ? read_stream(&reader, error) : read_whole(&reader, error);
   yajl_free(reader.parser);
@@ -346,7 +376,7 @@ JsonFile *json_file_stream(const char *path, const char *list, JsonFileVisit vis
 }
 
 JsonFile *json_file_read(const char *path, GError **error) {
-  return json_file_stream(path, NULL, NULL, NULL, error);
+  return json_file_stream(path, NULL, NULL, NULL, NULL, error);
 }
 
 void json_file_free(JsonFile *json) {

@@ -21,7 +21,10 @@ JsonFile *json_file_read(const char *path, GError **error);
  * JSON_FILE_MOST_MIB MiB of JSON. */
 enum { JSON_FILE_MOST_MIB = 8192 };
 typedef void (*JsonFileVisit)(const JsonFile *element, gpointer data);
-JsonFile *json_file_stream(const char *path, const char *list, JsonFileVisit visit, gpointer data, GError **error);
+/* NULL, or whether an element with this text is of interest: those found not to be are read on but not shown. */
+typedef gboolean (*JsonFileWants)(const char *key, const char *text);
+JsonFile *json_file_stream(const char *path, const char *list, JsonFileWants wants, JsonFileVisit visit, gpointer data,
+                           GError **error);
 void json_file_free(JsonFile *json);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(JsonFile, json_file_free)
 

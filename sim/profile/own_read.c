@@ -143,7 +143,7 @@ static void see_event(const JsonFile *event, gpointer data) {
 
 gboolean own_read(Profile *profile, const char *file, GError **error) {
   Reader reader = {.profile = profile, .file = profile_intern(profile, file), .process = -1, .op = G_MAXUINT};
-  g_autoptr(JsonFile) json = json_file_stream(file, "traceEvents", see_event, &reader, error);
+  g_autoptr(JsonFile) json = json_file_stream(file, "traceEvents", NULL, see_event, &reader, error);
   if (json != NULL && reader.error == NULL)
     return TRUE;
   if (json != NULL)

@@ -363,7 +363,8 @@ TEST(what_is_no_recording_is_refused) {
     const char *text, *words[2];
   } cases[] = {{"", {"empty file"}},
                {"[1]", {":1:", "a list"}},
-               {"{\"traceEvents\":[]}", {"no list traceEvents with events"}},
+               {"{}", {"no list traceEvents"}},
+               {"{\"traceEvents\":[]}", {"nothing that a GPU did"}},
                {"{\"traceEvents\":[{\"ph\":\"M\"}]}", {"nothing that a GPU did"}},
                {"{\"traceEvents\":[\n{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"dur\":1}]}", {":2:", "ts"}},
                {"{\"traceEvents\":[\n{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":-1,\"dur\":1}]}",

@@ -278,7 +278,7 @@ ChromeTrace *chrome_read(const char *file, GError **error) {
   trace->file = g_strdup(file);
   trace->records = g_array_new(FALSE, FALSE, sizeof(ChromeRecord));
   Reader reader = {.trace = trace, .last_op = -1};
-  g_autoptr(JsonFile) json = json_file_stream(file, "traceEvents", see_event, &reader, error);
+  g_autoptr(JsonFile) json = json_file_stream(file, "traceEvents", NULL, see_event, &reader, error);
   gboolean ok = json != NULL && read_header(json, trace, error);
   if (ok && reader.error != NULL) {
     g_propagate_error(error, g_steal_pointer(&reader.error));
