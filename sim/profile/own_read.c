@@ -103,15 +103,16 @@ static void see_event(const JsonFile *event, gpointer data) {
     return;
   const double start_us = number_of(root, "ts", NAN), length_us = number_of(root, "dur", NAN),
                process = number_of(root, "pid", NAN), thread = number_of(root, "tid", NAN);
-  const gint64 stream = (gint64)thread - (gint64)process * CHROME_THREADS_PER_PROCESS;
-  if (!(start_us >= 0 && length_us >= 0 && start_us < 4.5e12 && length_us < 4.5e12 && process >= 1 && process < 1e9) ||
-      stream < 0 || stream >= N_STREAMS) {
-    json_file_fail(event, root, "ts", "ts, dur, pid and tid as stepsim writes them", &reader->error);
-    return;
-  }
-  find_rank(reader, (gint64)process);
   JsonNode *node = json_object_get_member(root, "args");
   args = node != NULL && JSON_NODE_HOLDS_OBJECT(node) ? json_node_get_object(node) : NULL;
+  const double lane = thread - process * CHROME_THREADS_PER_PROCESS, step = number_of(args, "step", 0);
+  if (!(start_us >= 0 && length_us >= 0 && start_us < 4.5e12 && length_us < 4.5e12 && process >= 1 && process < 1e9 &&
+        lane >= 0 && lane < N_STREAMS && step >= 0 && step < 1e9)) {
+    json_file_fail(event, root, "ts", "ts, dur, pid, tid and step as stepsim writes them", &reader->error);
+    return;
+  }
+  const gint64 stream = (gint64)lane;
+  find_rank(reader, (gint64)process);
   ProfileActivity activity = {.start_ns = llround(start_us * 1000),
                               .issued_ns = -1,
                               .name = profile_intern(reader->profile, name),
@@ -121,7 +122,7 @@ static void see_event(const JsonFile *event, gpointer data) {
                               .stream = profile_stream(reader->rank, stream)};
   activity.end_ns = activity.start_ns + llround(length_us * 1000);
   if (args != NULL) {
-    reader->step = (gint64)number_of(args, "step", 0);
+    reader->step = (gint64)step;
     classify_op(reader, args, (Stream)stream, &activity);
     reader->op = stream == STREAM_COMPUTE ? reader->rank->activities->len : G_MAXUINT;
   } else if (stream == STREAM_COMPUTE) {

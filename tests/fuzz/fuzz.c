@@ -34,6 +34,7 @@ static const NamedReader readers[] = {
     {"order", fuzz_order},
     {"program", fuzz_program},
     {"trace", fuzz_trace},
+    {"profile", fuzz_profile},
     {"space", fuzz_space},
     {"csv", fuzz_csv},
     {"measured", fuzz_measured},

@@ -18,7 +18,7 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' INT TERM
 export TMPDIR="$scratch"
 readers=${*:-"model cluster gpu collective-library framework rank-map nccl-xml smi-matrix nccl-tests order program trace
-space csv measured database words plan"}
+profile space csv measured database words plan"}
 
 quiet() { "$@" >/dev/null 2>"$scratch/said" || { cat "$scratch/said" >&2; exit 1; }; }
 
@@ -67,6 +67,13 @@ END
     # shellcheck disable=SC2086 # a list of words
     quiet "$stepsim" simulate $small_plan --dump folded.txt
     quiet "$stepsim" schedule --schedule zb-h1 --pp 2 --micro-batches 2 --dump bare.txt
+    ;;
+  profile)
+    # shellcheck disable=SC2086 # a list of words
+    quiet "$stepsim" simulate $small_plan --trace step.json
+    lines <<'END'
+{"distributedInfo":{"rank":0,"world_size":2},"traceEvents":[{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","ts":0,"dur":9,"tid":1},{"ph":"X","cat":"cpu_op","name":"aten::mm","ts":1,"dur":4,"tid":1,"args":{"External id":4,"Input Dims":[[64,32],[32,16]],"Input type":["float","float"],"Input Strides":[[32,1],[1,32]]}},{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","ts":2,"dur":1,"tid":1,"args":{"correlation":7}},{"ph":"X","cat":"kernel","name":"sgemm","ts":5.25,"dur":3,"args":{"stream":7,"correlation":7,"External id":4}},{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","ts":6,"dur":8,"args":{"stream":8,"In msg nelems":9,"dtype":"Float","Group size":2,"Process Group Ranks":"[0, 1]"}}]}
+END
     ;;
   trace)
     # shellcheck disable=SC2086 # a list of words

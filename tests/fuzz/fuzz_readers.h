@@ -27,6 +27,7 @@ gboolean fuzz_nccl_tests(const FuzzInput *input, GError **error);
 gboolean fuzz_order(const FuzzInput *input, GError **error);
 gboolean fuzz_program(const FuzzInput *input, GError **error);
 gboolean fuzz_trace(const FuzzInput *input, GError **error);
+gboolean fuzz_profile(const FuzzInput *input, GError **error);
 gboolean fuzz_space(const FuzzInput *input, GError **error);
 gboolean fuzz_csv(const FuzzInput *input, GError **error);
 gboolean fuzz_measured(const FuzzInput *input, GError **error);

@@ -15,6 +15,7 @@
 #include "order_run.h"
 #include "plan.h"
 #include "predict.h"
+#include "profile_report.h"
 #include "program_csv.h"
 #include "program_text.h"
 #include "result_store.h"
@@ -80,6 +81,25 @@ gboolean fuzz_trace(const FuzzInput *input, GError **error) {
     return FALSE;
   g_autoptr(Compare) compare = compare_new(trace, trace, error);
   return compare != NULL;
+}
+
+/* What it says is written in every form. */
+gboolean fuzz_profile(const FuzzInput *input, GError **error) {
+  g_autoptr(Profile) profile = profile_new();
+  if (!profile_read(profile, input->file, error) || !profile_complete(profile, error))
+    return FALSE;
+  g_autoptr(ProfileSums) sums = profile_sums_new(profile);
+  g_autoptr(ProfileShapes) shapes = profile_shapes_new(profile, &fuzz_shipped_cluster()->gpu);
+  g_autoptr(GString) text = g_string_new(NULL);
+  profile_text(text, sums, 9, FALSE);
+  profile_shapes_text(text, shapes, &fuzz_shipped_cluster()->gpu, FALSE);
+  g_autofree char *json = profile_json(sums, shapes, 9), *chrome = profile_chrome(profile);
+  FUZZ_REQUIRE(text->len > 0 && json != NULL && chrome != NULL);
+  for (guint r = 0; r < profile->ranks->len; r++) {
+    const ProfileTimes *times = &sums->ranks[r].times;
+    FUZZ_REQUIRE(times->busy_ns >= 0 && times->idle_ns >= 0 && times->host_ns >= 0 && times->host_ns <= times->idle_ns);
+  }
+  return TRUE;
 }
 
 gboolean fuzz_space(const FuzzInput *input, GError **error) {
