@@ -376,7 +376,10 @@ gboolean model_read_starcoder2(const JsonFile *json, Model *model, GError **erro
  */
 gboolean model_read_baichuan(const JsonFile *json, Model *model, GError **error) {
   model->positions = json_file_has(json->root, "max_position_embeddings") ? POSITIONS_ROTARY : POSITIONS_ALIBI;
-  return TRUE;
+  model->n_kv_heads = model->n_heads;
+  return model->positions == POSITIONS_ROTARY ||
+         json_file_integer(json, json->root, "model_max_length", (IntegerRange){1, G_MAXINT32}, &model->max_positions,
+                           error);
 }
 
 /* intermediate_size counts gate and its companion together, kv_channels is the size of a head, and c_attn alone always
@@ -391,6 +394,7 @@ gboolean model_read_qwen(const JsonFile *json, Model *model, GError **error) {
                       "%s: found %" G_GINT64_FORMAT " as the width of gate and MLP together, expected an even one",
                       json->file, model->ffn_hidden);
   model->ffn_hidden /= 2;
+  model->n_kv_heads = model->n_heads;
   model_set_biases(model, !no_bias, !no_bias);
   model->qkv_bias = TRUE;
   return TRUE;

@@ -60,12 +60,14 @@ static gboolean complete_ranks(Plan *plan, const Model *model, const Cluster *cl
 
 /* What the plan says of kernels and loss takes the place of what its framework does, with what that holds in memory. */
 static void choose_kernels(Plan *plan) {
+  static const double plain_norm_bytes = 4; /* of transformers' operations: deepspeed-transformers.yaml */
   FrameworkMemory *memory = &plan->memory;
-  if (plan->layer_kernels >= 0 && plan->layer_kernels != plan->time.kernels) {
+  if (plan->layer_kernels >= 0)
     plan->time.kernels = memory->kernels = plan->layer_kernels;
-    if (plan->layer_kernels == FRAMEWORK_KERNELS_FUSED)
-      memory->norm_bytes = 0; /* those of the operations */
-  }
+  if (plan->layer_kernels >= 0 || plan->norm_kernel >= 0)
+    memory->norm_bytes = !plan_has_plain_norm(plan) ? 0
+                         : memory->norm_bytes > 0   ? memory->norm_bytes
+                                                    : plain_norm_bytes;
   plan->layer_kernels = plan->time.kernels;
   if (plan->loss >= 0 && plan->loss != plan->time.loss) {
     plan->time.loss = plan->loss;

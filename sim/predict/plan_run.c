@@ -68,9 +68,9 @@ static gboolean lower_kept(Making *making, GError **error) {
 
 /* --- expansion --- */
 
-/* Whether the host waits inside a piece: only an op made of single items has that wait. */
-static gboolean makes_host_wait(const Workload *workload) {
-  for (int piece = 0; piece < N_PIECES; piece++)
+/* Whether the host waits inside such pieces: only an op made of single items has that wait. */
+static gboolean makes_host_wait(const Workload *workload, int first, int last) {
+  for (int piece = first; piece <= last; piece++)
     for (int phase = 0; phase < N_PHASES; phase++) {
       const WorkList *list = &workload->work[piece][phase];
       for (int i = 0; i < list->n_items; i++)
@@ -86,7 +86,8 @@ static gboolean makes_host_wait(const Workload *workload) {
 static gboolean is_always_expanded(const Workload *workload, const Cluster *cluster) {
   const Method *method = workload->method;
   return !method->fold || transfer_tax_is_stated(cluster) || method->cp > 1 || method->ep > 1 ||
-         (method->has_expert_operations && makes_host_wait(workload));
+         (method->has_expert_operations && makes_host_wait(workload, 0, N_PIECES - 1)) ||
+         makes_host_wait(workload, PIECE_HEAD, PIECE_HEAD);
 }
 
 /* Whether all micro-batches are few enough to be expanded wherever tp's collectives meet other transfers. */

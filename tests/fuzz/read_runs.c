@@ -129,7 +129,7 @@ gboolean fuzz_measured(const FuzzInput *input, GError **error) {
     return FALSE;
   for (guint i = 0; i < rows->rows->len; i++) {
     const MeasuredRow *row = &g_array_index(rows->rows, MeasuredRow, i);
-    FUZZ_REQUIRE((row->problem == NULL) == (row->model != NULL && row->plan != NULL));
+    FUZZ_REQUIRE(row->problem != NULL || (row->model != NULL && row->plan != NULL));
     g_autofree char *run = measured_row_run(row), *place = measured_row_place(row);
     FUZZ_REQUIRE(run != NULL && place != NULL);
   }

@@ -347,6 +347,20 @@ TEST(whole_gradients_are_summed_beside_backward_or_before_it) {
   ck_assert_double_lt(steps_s[1], 0.9 * steps_s[0]);
 }
 
+/* The host waits in the output layer, which only an op made of single items shows: folded or not, it is made of them.
+ */
+TEST(a_chunked_loss_waits_whether_ranks_are_folded_or_not) {
+  double step_s[2];
+  for (int fold = FALSE; fold <= TRUE; fold++) {
+    g_autoptr(Plan) plan = plan_said("--framework deepspeed-transformers --loss chunked --gpus 2 --pp 2 --seq-len 1024 "
+                                     "--global-batch 16 --fold %s",
+                                     fold ? "on" : "off");
+    g_autoptr(Prediction) prediction = predict_plan(shipped_model("llama-3-8b"), shipped_cluster("dgx-h100"), plan);
+    step_s[fold] = prediction->step_time_s;
+  }
+  ck_assert_double_eq(step_s[TRUE], step_s[FALSE]);
+}
+
 /* Llama 3 405B on 16,384 H100 (arXiv 2407.21783, table 4): 8k tokens, and 128k over cp 16. Each has as many
  * micro-batches as pipeline ranks, so that only one chunk's gradients are whole at a time. */
 TEST(llama3_fits_the_gpus_it_was_trained_on) {

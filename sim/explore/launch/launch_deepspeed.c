@@ -215,6 +215,9 @@ char *launch_deepspeed_write(const LaunchCase *c) {
   json_builder_end_object(builder);
   notice_recompute(c);
   launch_notice_graphs(c, "DeepSpeed");
+  if (c->plan->time.loss == LOSS_FUSED || c->plan->time.loss == LOSS_CHUNKED)
+    launch_notice(c, "predicted with --loss %s: the model's code must have it, as Liger-Kernel has",
+                  loss_names()[c->plan->time.loss]);
   if (c->plan->framework == NULL)
     launch_notice(c, "predicted without --framework deepspeed-coalesced: what DeepSpeed holds and how it spends time "
                      "besides is not counted");

@@ -130,6 +130,8 @@ static void add_data_parallelism(const LaunchCase *c, GString *out) {
                            zero_shards_weights(plan->zero) ? "always" : "never");
   if (zero_shards_optimizer(plan->zero) && plan->dp > 1 && (!plan->overlap_grad || !plan->overlap_param))
     launch_notice(c, "predicted with --overlap-grad or --overlap-param off: FSDP always overlaps both");
+  if (plan->time.loss == LOSS_CHUNKED)
+    launch_notice(c, "predicted with --loss chunked: torchtitan has plain operations and, compiled, fused ones");
   if (!zero_shards_optimizer(plan->zero) && plan->dp > 1)
     launch_notice(c, "zero 0 is DDP: its buckets are PyTorch's");
 }
@@ -207,7 +209,7 @@ static void add_compile(const LaunchCase *c, GString *out) {
   const FrameworkTime *time = &c->plan->time;
   const gboolean is_compiled = time->kernels == FRAMEWORK_KERNELS_FUSED && c->plan->framework != NULL;
   g_string_append_printf(out, "\n[compile]\nenable = %s\n", is_compiled ? "true" : "false");
-  if (c->plan->framework == NULL)
+  if (c->plan->framework == NULL && time->kernels == FRAMEWORK_KERNELS_FUSED)
     launch_notice(c,
                   "predicted without --framework, with memory-bound kernels fused: torchtitan has that with [compile] "
                   "enable = true; --framework torchtitan or torchtitan-compile predicts either");

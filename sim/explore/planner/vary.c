@@ -41,7 +41,8 @@ gboolean vary_is_felt(const Plan *plan, const Model *model, const char *field) {
                {"expert-dispatch", plan->ep > 1},
                {"sequence-parallel", plan->tp > 1},
                {"overlap-p2p", plan->pp > 1},
-               {"overlap-param", zero_shards_optimizer(plan->zero)}};
+               {"overlap-grad", !plan_overlaps_shards(plan)},
+               {"overlap-param", zero_shards_optimizer(plan->zero) && !plan_overlaps_shards(plan)}};
   for (gsize i = 0; i < G_N_ELEMENTS(known); i++)
     if (g_str_equal(known[i].field, field))
       return known[i].is_felt;

@@ -40,11 +40,14 @@ double recipe_optimizer_bytes(const Recipe *recipe) {
 char *recipe_warning(const Recipe *recipe) {
   if (recipe->master > 0 || recipe->moments <= 2 * recipe->weights)
     return NULL;
+  const double w = recipe->weights;
+  g_autofree char *gradients = recipe->gradients > 0 ? g_strdup_printf("+g%g", recipe->gradients) : g_strdup("");
+  g_autofree char *like_weights =
+      w == 2 && recipe->gradients == 2 ? g_strdup("pure-bf16") : g_strdup_printf("w%g%s+m%g+v%g", w, gradients, w, w);
   return g_strdup_printf(
       "recipe %s keeps moments of %g bytes a parameter beside weights of %g without a master copy, wider than the "
       "weights; PyTorch's Adam makes them in the weights' format: --recipe %s",
-      recipe->name, recipe->moments, recipe->weights,
-      recipe->weights == 2 && recipe->gradients == 2 ? "pure-bf16" : "w2+g4+m2+v2");
+      recipe->name, recipe->moments, w, like_weights);
 }
 
 const char *const *recipe_names(void) {

@@ -90,11 +90,11 @@ static double expert_rest(const LocalSizes *local) {
          shared_rest(local);
 }
 
-/* What a norm of this many elements keeps besides its input, under a framework. With plain kernels a LayerNorm is
- * still a single one, which keeps nothing more. */
+/* What a norm of this many elements keeps besides its input. With plain kernels a LayerNorm is still a single one,
+ * which keeps nothing more. */
 static double norm_rest(const LocalSizes *local, double elements) {
-  const gboolean plain = local->method->memory.kernels == FRAMEWORK_KERNELS_PLAIN;
-  const gboolean is_kept = !plain || (local->method->plain_norm && local->model->norm == NORM_RMSNORM);
+  const gboolean is_kept = local->method->plain_norm ? local->model->norm == NORM_RMSNORM
+                                                     : local->method->memory.kernels != FRAMEWORK_KERNELS_PLAIN;
   return is_kept ? local->method->memory.norm_bytes * elements : 0;
 }
 
