@@ -127,6 +127,20 @@ static void add_checkpoints(const LaunchCase *c, JsonBuilder *builder) {
   json_builder_end_object(builder);
 }
 
+/* In parameters, as the framework's file has them of its ZeRO-3, or as the plan says. */
+static gint64 reduce_bucket(const Plan *plan) {
+  const double modelled = zero_shards_weights(plan->zero) ? plan->time.zero3.reduce_bucket : 0;
+  return modelled > 0 ? (gint64)modelled : plan->bucket_parameters;
+}
+
+static gint64 gather_bucket(const LaunchCase *c) {
+  const Plan *plan = c->plan;
+  if (!plan->overlap_param)
+    return 0;
+  return plan->time.zero3.gather_bucket > 0 ? (gint64)plan->time.zero3.gather_bucket
+                                            : plan->prefetch * c->workload->piece_parameters[PIECE_LAYER];
+}
+
 static void add_zero(const LaunchCase *c, JsonBuilder *builder) {
   const Plan *plan = c->plan;
   begin(builder, "zero_optimization");
@@ -135,12 +149,11 @@ static void add_zero(const LaunchCase *c, JsonBuilder *builder) {
     add_switch(builder, "overlap_comm", plan->overlap_grad);
     add_switch(builder, "reduce_scatter", TRUE);
     add_switch(builder, "contiguous_gradients", TRUE);
-    add_count(builder, "reduce_bucket_size", plan->bucket_parameters);
+    add_count(builder, "reduce_bucket_size", reduce_bucket(plan));
     add_count(builder, "allgather_bucket_size", plan->bucket_parameters);
   }
   if (zero_shards_weights(plan->zero))
-    add_count(builder, "stage3_prefetch_bucket_size",
-              plan->overlap_param ? plan->prefetch * c->workload->piece_parameters[PIECE_LAYER] : 0);
+    add_count(builder, "stage3_prefetch_bucket_size", gather_bucket(c));
   if (zero_shards_weights(plan->zero) && launch_shards_in_part(plan))
     add_count(builder, "mics_shard_size", plan->zero_ranks);
   add_tier(builder, "offload_optimizer", plan->offload.optimizer);
