@@ -18,6 +18,7 @@
  *     report/     metrics, tables, JSON, Chrome trace, pictures: all from the Trace
  *     predict/    the façade over all of it
  *     explore/    many predictions: sweeps, the best plan, what-ifs, predictions of measured runs
+ *     profile/    recordings of other profilers: steps, sums, who is late, kernels beside the model
  *     options/    parsing of the verbs' command lines
  *     commands/   one verb each: options → library → print */
 #include "command.h"

@@ -402,6 +402,11 @@ gboolean json_file_has(JsonObject *object, const char *key) {
   return json_object_has_member(object, key) && !json_object_get_null_member(object, key);
 }
 
+const char *json_member_text(JsonObject *object, const char *key) {
+  JsonNode *node = object != NULL ? json_object_get_member(object, key) : NULL;
+  return node != NULL && json_node_get_value_type(node) == G_TYPE_STRING ? json_node_get_string(node) : NULL;
+}
+
 /* Not one of an integer: as in the file. */
 static char *number_words(double value) {
   g_autoptr(GString) text = g_string_new(NULL);

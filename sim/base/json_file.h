@@ -32,6 +32,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(JsonFile, json_file_free)
 guint json_file_line(const JsonFile *json, JsonObject *object, const char *key);
 /* A null means the default, as if the key were absent. */
 gboolean json_file_has(JsonObject *object, const char *key);
+/* The text of a member; NULL: there is none, or it is no text (`object` may be NULL). Borrowed. */
+const char *json_member_text(JsonObject *object, const char *key);
 
 /* Whether the value is an integer of the range, which may be written 4096.0; then sets *value. */
 gboolean json_node_integer(JsonNode *node, IntegerRange range, gint64 *value);

@@ -41,11 +41,6 @@ static gint64 integer_of(JsonObject *object, const char *key, gint64 missing) {
   return node != NULL && json_node_integer(node, (IntegerRange){-G_MAXINT64, G_MAXINT64}, &value) ? value : missing;
 }
 
-static const char *text_of(JsonObject *object, const char *key) {
-  JsonNode *node = object != NULL ? json_object_get_member(object, key) : NULL;
-  return node != NULL && json_node_get_value_type(node) == G_TYPE_STRING ? json_node_get_string(node) : NULL;
-}
-
 /* Lists and numbers too, as JSON; owned by the caller; NULL: absent. */
 static char *json_of(JsonObject *object, const char *key) {
   JsonNode *node = object != NULL ? json_object_get_member(object, key) : NULL;
@@ -92,17 +87,17 @@ static double element_bytes(const char *type) {
 }
 
 static gint32 collective_of(Reader *reader, const char *kernel, JsonObject *args) {
-  const char *told = text_of(args, "Collective name"), *ranks = text_of(args, "Process Group Ranks");
+  const char *told = json_member_text(args, "Collective name"), *ranks = json_member_text(args, "Process Group Ranks");
   const char *op = told != NULL ? profile_collective_of(told) : NULL;
   op = op != NULL ? op : profile_collective_of(kernel);
   g_autofree char *listed = ranks == NULL ? json_of(args, "Process Group Ranks") : NULL;
   ranks = ranks != NULL && *ranks != '\0' ? ranks : listed;
-  const char *name = text_of(args, "Process Group Name"); /* ranks may meet in several groups at a time */
+  const char *name = json_member_text(args, "Process Group Name"); /* ranks may meet in several groups at a time */
   g_autofree char *named = ranks != NULL && name != NULL ? g_strdup_printf("%s, group %s", ranks, name) : NULL;
   ranks = named != NULL ? named : ranks != NULL ? ranks : name;
   const gint64 most = MAX(integer_of(args, "In msg nelems", 0), integer_of(args, "Out msg nelems", 0));
   return profile_collective(reader->profile, op != NULL ? op : "other", ranks, integer_of(args, "Group size", 0),
-                            (double)most * element_bytes(text_of(args, "dtype")));
+                            (double)most * element_bytes(json_member_text(args, "dtype")));
 }
 
 static ProfileKind kind_by_name(Reader *reader, const char *name) {
@@ -116,7 +111,7 @@ static ProfileKind kind_by_name(Reader *reader, const char *name) {
 
 static gboolean see_activity(Reader *reader, const JsonFile *event, gboolean is_kernel) {
   JsonObject *args = args_of(event);
-  const char *name = text_of(event->root, "name");
+  const char *name = json_member_text(event->root, "name");
   ProfileActivity activity = {.issued_ns = -1, .operator_index = -1, .collective_index = -1, .call = -1};
   gint64 length_ns;
   if (name == NULL)
@@ -138,7 +133,7 @@ static gboolean see_activity(Reader *reader, const JsonFile *event, gboolean is_
 
 static gboolean see_call(Reader *reader, const JsonFile *event) {
   JsonObject *args = args_of(event);
-  const char *name = text_of(event->root, "name");
+  const char *name = json_member_text(event->root, "name");
   Call call = {.thread = integer_of(event->root, "tid", -1), .id = id_of(args)};
   gint64 length_ns;
   if (name == NULL)
@@ -167,7 +162,7 @@ static gboolean see_launch(Reader *reader, const JsonFile *event) {
 /* "ProfilerStep#12" of torch.profiler, by the host. */
 static gboolean see_mark(Reader *reader, const JsonFile *event) {
   static const char prefix[] = "ProfilerStep#";
-  const char *name = text_of(event->root, "name");
+  const char *name = json_member_text(event->root, "name");
   ProfileStep step;
   gint64 length_ns;
   if (name == NULL || !g_str_has_prefix(name, prefix))
@@ -181,7 +176,7 @@ static gboolean see_mark(Reader *reader, const JsonFile *event) {
 }
 
 static gboolean read_event(Reader *reader, const JsonFile *event) {
-  const char *phase = text_of(event->root, "ph"), *category = text_of(event->root, "cat");
+  const char *phase = json_member_text(event->root, "ph"), *category = json_member_text(event->root, "cat");
   if (g_strcmp0(phase, "X") != 0 || category == NULL)
     return TRUE;
   if (g_ascii_strcasecmp(category, "kernel") == 0)
@@ -307,7 +302,7 @@ static void read_header(Reader *reader, const JsonFile *json) {
        i++) {
     JsonNode *element = json_array_get_element(json_node_get_array(node), i);
     if (JSON_NODE_HOLDS_OBJECT(element) && integer_of(json_node_get_object(element), "id", -1) == reader->device)
-      reader->rank->gpu = profile_intern(reader->profile, text_of(json_node_get_object(element), "name"));
+      reader->rank->gpu = profile_intern(reader->profile, json_member_text(json_node_get_object(element), "name"));
   }
 }
 

@@ -19,11 +19,6 @@ typedef struct {
   GError *error;
 } Reader;
 
-static const char *text_of(JsonObject *object, const char *key) {
-  JsonNode *node = object != NULL ? json_object_get_member(object, key) : NULL;
-  return node != NULL && json_node_get_value_type(node) == G_TYPE_STRING ? json_node_get_string(node) : NULL;
-}
-
 static double number_of(JsonObject *object, const char *key, double missing) {
   JsonNode *node = object != NULL ? json_object_get_member(object, key) : NULL;
   const GType type = node != NULL ? json_node_get_value_type(node) : G_TYPE_INVALID;
@@ -52,7 +47,7 @@ ProfileKind own_kernel_kind(const char *name) {
 
 /* Of an op on its stream; what moves is a collective with what its name says. */
 static void classify_op(Reader *reader, JsonObject *args, Stream stream, ProfileActivity *activity) {
-  const char *action = text_of(args, "action");
+  const char *action = json_member_text(args, "action");
   activity->kind = PROFILE_OTHER;
   if (stream == STREAM_COMPUTE) {
     activity->kind = g_strcmp0(action, "OPTIMIZER") == 0 ? PROFILE_OPTIMIZER : PROFILE_OTHER;
@@ -98,8 +93,8 @@ static void mark_step(ProfileRank *rank, gint64 number, const ProfileActivity *a
 static void see_event(const JsonFile *event, gpointer data) {
   Reader *reader = data;
   JsonObject *root = event->root, *args = NULL;
-  const char *name = text_of(root, "name"), *category = text_of(root, "cat");
-  if (reader->error != NULL || g_strcmp0(text_of(root, "ph"), "X") != 0 || name == NULL || category == NULL)
+  const char *name = json_member_text(root, "name"), *category = json_member_text(root, "cat");
+  if (reader->error != NULL || g_strcmp0(json_member_text(root, "ph"), "X") != 0 || name == NULL || category == NULL)
     return;
   const double start_us = number_of(root, "ts", NAN), length_us = number_of(root, "dur", NAN),
                process = number_of(root, "pid", NAN), thread = number_of(root, "tid", NAN);

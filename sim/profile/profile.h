@@ -47,7 +47,7 @@ typedef struct {
 } ProfileActivity;
 
 typedef struct {
-  gint64 begin_ns, end_ns; /* on the GPU: from its first activity to that of the next */
+  gint64 begin_ns, end_ns; /* on the GPU (steps.c); as a mark: on the host */
   gint64 number;           /* as the file counts; −1: found by repetition */
 } ProfileStep;
 

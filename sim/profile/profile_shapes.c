@@ -8,6 +8,7 @@
 
 #include "kernel_cost.h"
 #include "precision.h"
+#include "sort_doubles.h"
 #include "text_report.h"
 #include "units.h"
 
@@ -185,11 +186,6 @@ static void calls_free(gpointer data) {
   g_free(calls);
 }
 
-static gint compare_doubles(gconstpointer a, gconstpointer b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* Operator's index + 1 → Calls. */
 static GHashTable *calls_of(const Profile *profile, gint64 *n_unknown) {
   GHashTable *all = g_hash_table_new_full(NULL, NULL, NULL, calls_free);
@@ -251,7 +247,7 @@ ProfileShapes *profile_shapes_new(const Profile *profile, const Gpu *gpu) {
     const Calls *calls = value;
     const ProfileOperator *op = &g_array_index(profile->operators, ProfileOperator, GPOINTER_TO_INT(key) - 1);
     g_auto(Inputs) inputs = {parse(op->dims), parse(op->types), parse(op->strides), parse(op->values)};
-    ProfileShape shape = {.operator_name = op->name, .n = calls->times_s->len};
+    ProfileShape shape = {.n = calls->times_s->len};
     shape.item.after = -1;
     if ((!read_product(op, &inputs, calls->kernel, &shape.item) &&
          !read_attention(op, &inputs, calls->kernel, &shape.item, &shape.is_causal)) ||
@@ -259,7 +255,7 @@ ProfileShapes *profile_shapes_new(const Profile *profile, const Gpu *gpu) {
       shapes->n_unknown += shape.n;
       continue;
     }
-    g_array_sort(calls->times_s, compare_doubles);
+    g_array_sort(calls->times_s, sort_doubles_compare);
     shape.median_s = g_array_index(calls->times_s, double, calls->times_s->len / 2);
     shape.alone_s = kernel_cost_model_s(&alone, &shape.item);
     shape.in_step_s = kernel_cost_model_s(gpu, &shape.item);
@@ -297,7 +293,7 @@ static double median_error(const ProfileShapes *shapes, double least_flops) {
     if (shape->item.flops >= least_flops)
       g_array_append_val(errors, error);
   }
-  g_array_sort(errors, compare_doubles);
+  g_array_sort(errors, sort_doubles_compare);
   return errors->len > 0 ? g_array_index(errors, double, errors->len / 2) : NAN;
 }
 

@@ -7,11 +7,10 @@
 typedef struct {
   WorkItem item;
   gboolean is_causal; /* attention */
-  const char *operator_name;
-  gint64 n;         /* calls */
-  double median_s;  /* of a call */
-  double alone_s;   /* the model's time of it run alone */
-  double in_step_s; /* and in a training step, with the GPU's under_load */
+  gint64 n;           /* calls */
+  double median_s;    /* of a call */
+  double alone_s;     /* the model's time of it run alone */
+  double in_step_s;   /* and in a training step, with the GPU's under_load */
 } ProfileShape;
 
 typedef struct {
