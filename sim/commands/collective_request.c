@@ -169,8 +169,7 @@ static gboolean place_ranks(Request *request, const CollectiveOptions *o, GError
   g_autoptr(GArray) ranks = choose_gpus(o, request, error);
   if (ranks == NULL)
     return FALSE;
-  if (o->ranks == NULL && o->rank_map == NULL)
-    cluster_place_job(request->cluster, ranks->len);
+  cluster_place_job(request->cluster, ranks->len, o->ranks != NULL || o->rank_map != NULL);
   const int root = g_array_index(ranks, int, request->root);
   g_array_sort(ranks, compare_ranks);
   int last = g_array_index(ranks, int, ranks->len - 1);

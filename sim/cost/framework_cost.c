@@ -72,7 +72,7 @@ static double piece_s(double layer_s, double ends_s, Piece piece, int n_mtp) {
  * those after the first have none of that, and neither have conversions inside the module of a product. */
 double framework_launch_s(const LaunchTimes *launches, const WorkItem *item) {
   if (item->kind == ITEM_COLLECTIVE)
-    return launches->collective_s;
+    return launches->collective_s + (item->axis == AXIS_TP ? launches->of_tp_s : 0);
   if (item->is_inside && launches->operation_s > 0)
     return MAX(item->n_launches, 1) * launches->operation_s;
   const double first_s = item->recompute ? launches->again_s : launches->kernel_s;
@@ -122,6 +122,7 @@ LaunchTimes framework_launches(const Method *method, const WorkList *work, const
                              : layer_launches(method, work, again, piece, phase, each_s);
   if (is_of_experts)
     launches.operation_s = each_s;
+  launches.of_tp_s = method->time.collective_member_s * method->tp;
   return launches;
 }
 

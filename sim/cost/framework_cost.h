@@ -16,6 +16,7 @@ double framework_collective_s(const FrameworkTime *framework, double time_s, int
 /* Host seconds to issue each kind of item of a piece's list; what a graph replays costs none. */
 typedef struct {
   double kernel_s, again_s, collective_s; /* again: a recomputed kernel */
+  double of_tp_s;                         /* of a collective of tp, in addition */
   double operation_s;                     /* each after the first of the launches that one item stands for, and each
                                              inside another item's module; 0: same as the first */
 } LaunchTimes;

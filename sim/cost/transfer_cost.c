@@ -184,6 +184,18 @@ static double collective_s(Costs *costs, const TransferKind *kind, double bytes,
 }
 
 /* A collective that was an item of a piece is issued like one. */
+static double item_launch_s(const TransferKind *kind) {
+  const Machine *machine = kind->site->machine;
+  const FrameworkTime *framework = machine->time;
+  const double each_s = 1e-9 * (double)machine->launch_ns;
+  const gboolean is_of_experts = kind->transfer.piece == PIECE_LAYER && kind->site->has_experts;
+  const double launch_s = is_of_experts && framework->expert_host.is_stated
+                              ? framework_expert_collective_s(framework, each_s)
+                          : framework->host.is_stated ? framework->host.collective_s
+                                                      : each_s;
+  return launch_s + (is_tp_alone(&kind->group) ? framework->collective_member_s * kind->shape.n : 0);
+}
+
 static gint64 launch_ns(const TransferKind *kind) {
   const Transfer *transfer = &kind->transfer;
   const Machine *machine = kind->site->machine;
@@ -193,10 +205,7 @@ static gint64 launch_ns(const TransferKind *kind) {
   if (transfer->n_calls > 0)
     return transfer->n_calls * machine->launch_ns +
            transfer->n_listed * site_ns(framework->zero3.list_entry_s * kind->shape.n);
-  if (transfer->is_item && transfer->piece == PIECE_LAYER && kind->site->has_experts &&
-      framework->expert_host.is_stated)
-    return site_ns(framework_expert_collective_s(framework, 1e-9 * (double)machine->launch_ns));
-  return transfer->is_item && framework->host.is_stated ? site_ns(framework->host.collective_s) : machine->launch_ns;
+  return transfer->is_item ? site_ns(item_launch_s(kind)) : machine->launch_ns;
 }
 
 static gboolean is_send(const TransferKind *kind) {

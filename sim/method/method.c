@@ -73,9 +73,21 @@ static gboolean keeps_every_other_product(const Plan *plan) {
   return plan->recompute == RECOMPUTE_SELECTIVE && plan->memory.selective == SELECTIVE_PRODUCTS;
 }
 
+/* What the cluster's runs showed of its hosts, and of every step. */
+static void take_as_run(Method *method) {
+  FrameworkHost *host = &method->time.host;
+  double *times[] = {&host->layer_forward_s, &host->layer_again_s, &host->layer_backward_s, &host->ends_forward_s,
+                     &host->ends_backward_s, &host->collective_s,  &host->zero3_s};
+  for (guint i = 0; i < G_N_ELEMENTS(times); i++)
+    *times[i] *= method->as_run.host_time;
+  method->time.step_s += method->as_run.step_s;
+  method->time.collective_member_s = method->spans_domains ? method->as_run.collective_host_s : 0;
+}
+
 void method_settle(Method *method) {
   const Plan *plan = method->plan;
   *(Settings *)method = *(const Settings *)plan;
+  take_as_run(method);
   method->expert_tp = plan_expert_tp(plan);
   method->recompute_modules = plan_recompute_modules(plan);
   method->data_ranks = plan_data_ranks(plan);
@@ -103,6 +115,7 @@ void method_settle(Method *method) {
 
 Method *method_new(const Plan *plan) {
   Method *method = g_new0(Method, 1);
+  method->as_run = as_run_none;
   method->plan = plan_copy(plan);
   method_settle(method);
   return method;
@@ -113,6 +126,8 @@ Method *method_complete(const Model *model, const Cluster *cluster, const Plan *
   method->plan = plan_copy(plan);
   if (!plan_complete(method->plan, model, cluster, error))
     return NULL;
+  method->as_run = cluster != NULL ? cluster->as_run : as_run_none;
+  method->spans_domains = cluster != NULL && method->plan->gpus > cluster->domain_gpus;
   method_settle(method);
   return g_steal_pointer(&method);
 }

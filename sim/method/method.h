@@ -14,6 +14,8 @@ typedef struct {
   Settings;
   Plan *plan; /* completed; owned, as are the texts and lists of the fields above */
 
+  AsRun as_run;           /* of the cluster; it is in `time` already */
+  gboolean spans_domains; /* its GPUs are in several scale-up domains */
   int data_ranks; /* dp · cp: ranks that hold the same parameters (before ZeRO) and see different tokens; gradients
                      are summed over them */
   gboolean plain_norm;      /* an RMSNorm runs as single operations */

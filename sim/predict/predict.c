@@ -57,10 +57,10 @@ static const Cluster *cluster_in_use(const Cluster *cluster, const Plan *plan, C
     return cluster;
   const double n = count_gpus(plan);
   if (cluster->faults == NULL) {
-    if (plan->rank_map != NULL || cluster_job_domain(cluster, (gint64)n) == cluster->domain_gpus)
+    if (!cluster_is_placed(cluster, (gint64)n, plan->rank_map != NULL))
       return cluster;
     *worn = g_memdup2(cluster, sizeof *cluster);
-    cluster_place_job(*worn, (gint64)n);
+    cluster_place_job(*worn, (gint64)n, plan->rank_map != NULL);
     return *worn;
   }
   if (n < 1 || n > MOST_GPUS_WITH_FAULTS) {
@@ -69,7 +69,10 @@ static const Cluster *cluster_in_use(const Cluster *cluster, const Plan *plan, C
     return NULL;
   }
   const int *gpus = plan->rank_map != NULL ? (const int *)(const void *)plan->rank_map->data : NULL;
-  return *worn = link_health_cluster(cluster, gpus, (int)n, error);
+  *worn = link_health_cluster(cluster, gpus, (int)n, error);
+  if (*worn != NULL)
+    cluster_place_job(*worn, (gint64)n, plan->rank_map != NULL);
+  return *worn;
 }
 
 /* Predicts the plan on the cluster as its GPUs see it. Takes over `complete`: on that cluster; NULL: not known. */

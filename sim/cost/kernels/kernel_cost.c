@@ -34,7 +34,7 @@ static double peak_flops(const Gpu *gpu, Number number) {
 static double sustained_flops(const Gpu *gpu, Number number) {
   g_assert(gpu->sustained[number] > 0); /* gpu_read() requires one beside each peak */
   double left = gpu->under_load_of[number] > 0 ? gpu->under_load_of[number] : gpu->under_load;
-  return peak_flops(gpu, number) * gpu->sustained[number] * left;
+  return peak_flops(gpu, number) * gpu->sustained[number] * left * gpu->rate;
 }
 
 static double hbm_s(const Gpu *gpu, double bytes) {
@@ -135,7 +135,7 @@ static double attention_ramp_flops(const Gpu *gpu, const WorkItem *item) {
 
 static double attention_s(const Gpu *gpu, const WorkItem *item) {
   g_assert(item->batch > 0 && item->m > 0 && item->k > 0);
-  double share = item->backward ? gpu->attention_backward : gpu->attention_forward;
+  double share = gpu->rate * (item->backward ? gpu->attention_backward : gpu->attention_forward);
   if (item->k > work_item_v_dim(item) && gpu->attention_wide > 0)
     share *= gpu->attention_wide;
   if (item->k <= gpu->attention_narrow_head)

@@ -152,14 +152,14 @@ static double product_s(const Wanted *wanted, CostSource *source) {
   const MeasuredProduct *equal = equal_product(measured, wanted->item);
   if (equal != NULL) {
     *source = COST_MEASURED;
-    return equal->time_s / measured->under_load;
+    return equal->time_s / (measured->under_load * wanted->gpu->rate);
   }
   Neighbourhood around;
   find_neighbours(&around, measured, wanted->item);
   if (around.n == 0)
     return wanted->model(wanted->gpu, wanted->item);
   *source = COST_INTERPOLATED;
-  return interpolated_s(wanted, &around) / measured->under_load;
+  return interpolated_s(wanted, &around) / (measured->under_load * wanted->gpu->rate);
 }
 
 /* memory-bound kernels */

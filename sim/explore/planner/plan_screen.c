@@ -87,8 +87,7 @@ static gboolean seeks_shards(const PlanScreen *screen, const Plan *plan) {
 static gint64 bound_step_ns(const Workload *workload, const Cluster *cluster, gboolean of_any_shards,
                             const PlanScreener *screener) {
   Cluster placed = *cluster; /* shares all with it */
-  if (workload->plan->rank_map == NULL)
-    cluster_place_job(&placed, workload->plan->gpus);
+  cluster_place_job(&placed, workload->plan->gpus, workload->plan->rank_map != NULL);
   return plan_bound_step_ns(workload, &placed, of_any_shards, screener->costs);
 }
 

@@ -7,6 +7,7 @@
  * each other (a domain is whole nodes, tiers widen, NICs are described). */
 #include "cluster.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "data_path.h"
@@ -19,7 +20,7 @@ static const char *const scale_up_names[] = {
 
 typedef struct {
   Cluster cluster;
-  YamlNode gpu, collectives, tiers, tax, measured, fitted, other_gpus, faults, failures;
+  YamlNode gpu, collectives, tiers, tax, measured, fitted, as_run, other_gpus, faults, failures;
   NodeTopologyKeys inside;
 } Draft;
 
@@ -108,6 +109,7 @@ static const YamlField top_fields[] = {
     {"transfer_tax", FIELD_NODE, FALSE, offsetof(Draft, tax)},
     {"measured", FIELD_NODE, FALSE, offsetof(Draft, measured)},
     {"fitted", FIELD_NODE, FALSE, offsetof(Draft, fitted)},
+    {"as_run", FIELD_NODE, FALSE, offsetof(Draft, as_run)},
     {"price", FIELD_QUANTITY, FALSE, IN_CLUSTER(dollars_per_gpu_hour), 1e-3, 1e6, UNIT_DOLLARS_PER_HOUR},
 };
 
@@ -283,6 +285,16 @@ static gboolean read_exceptions(Draft *draft, GError **error) {
          (!yaml_is_present(draft->failures) || cluster->failures != NULL);
 }
 
+static gboolean read_as_run(Draft *draft, GError **error) {
+  Cluster *cluster = &draft->cluster;
+  if (!as_run_read(draft->as_run, &cluster->as_run, error))
+    return FALSE;
+  gboolean ok = as_run_apply(&as_run_none, &cluster->as_run, &cluster->gpu, error);
+  for (guint i = 0; ok && cluster->other_gpus != NULL && i < cluster->other_gpus->len; i++)
+    ok = as_run_apply(&as_run_none, &cluster->as_run, &g_array_index(cluster->other_gpus, GpuRange, i).gpu, error);
+  return ok || yaml_prefix(draft->as_run, error);
+}
+
 static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
   if (!yaml_map_read(root, top_fields, G_N_ELEMENTS(top_fields), draft, error))
     return FALSE;
@@ -290,7 +302,7 @@ static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
   return complete_scale_up(&draft->cluster, node, error) && complete_nics(&draft->cluster, node, error) &&
          read_tiers(draft, yaml_map_value(root, "fabric"), error) && read_inside(draft, error) &&
          read_tax(draft, error) && read_measured(draft, error) && read_parts(draft, error) &&
-         read_exceptions(draft, error);
+         read_exceptions(draft, error) && read_as_run(draft, error);
 }
 
 /* Takes `own`. */
@@ -412,8 +424,22 @@ int cluster_job_domain(const Cluster *cluster, gint64 n_gpus) {
              : cluster->domain_gpus;
 }
 
-void cluster_place_job(Cluster *cluster, gint64 n_gpus) {
-  const int taken = cluster_job_domain(cluster, n_gpus);
+static double network_left(const Cluster *cluster, gint64 n_gpus) {
+  const double n_nodes = ceil((double)n_gpus / cluster->gpus_per_node);
+  return n_nodes > 2 ? pow(n_nodes / 2, -cluster->as_run.network_falls) : 1;
+}
+
+static int job_domain(const Cluster *cluster, gint64 n_gpus, gboolean is_chosen) {
+  return is_chosen ? cluster->domain_gpus : cluster_job_domain(cluster, n_gpus);
+}
+
+gboolean cluster_is_placed(const Cluster *cluster, gint64 n_gpus, gboolean is_chosen) {
+  return job_domain(cluster, n_gpus, is_chosen) != cluster->domain_gpus || network_left(cluster, n_gpus) != 1;
+}
+
+void cluster_place_job(Cluster *cluster, gint64 n_gpus, gboolean is_chosen) {
+  const int taken = job_domain(cluster, n_gpus, is_chosen);
+  cluster->nic_efficiency *= network_left(cluster, n_gpus);
   if (taken == cluster->domain_gpus)
     return;
   cluster->leaves.n_nodes = (int)(taken_of_block(cluster, leaf_group_gpus(cluster), taken) / cluster->gpus_per_node);

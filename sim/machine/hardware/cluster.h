@@ -4,6 +4,7 @@
  * curves take precedence over fits, and fits over the constants. It may also state how often a job is interrupted
  * (Failures). */
 #pragma once
+#include "as_run.h"
 #include "collective_library.h"
 #include "exceptions.h"
 #include "measured_links.h"
@@ -116,6 +117,7 @@ typedef struct {
 
   MeasuredLinks *measured; /* owned; NULL: the file has no curves */
   FittedLinks *fitted;     /* owned; NULL: the file has no fits */
+  AsRun as_run;            /* its GPUs are as it says */
 } Cluster;
 
 /* Read `file`, merged over its base if it has one (yaml_base.h). A bare name `x` also means topologies/x.yaml
@@ -142,8 +144,11 @@ gboolean cluster_check_sound(const Cluster *cluster, GError **error);
  * domains, or if a group of leaves or a tier is not a whole number of domains (topology_check() warns of that). */
 int cluster_job_domain(const Cluster *cluster, gint64 n_gpus);
 /* Reduce the cluster to the part that such a job uses: domains, groups of leaves and spans of tiers then count only
- * the job's GPUs. */
-void cluster_place_job(Cluster *cluster, gint64 n_gpus);
+ * the job's GPUs, and NICs reach what they do in a job over as many nodes. `is_chosen`: the job says which GPUs it has,
+ * and domains stay as they are. */
+void cluster_place_job(Cluster *cluster, gint64 n_gpus, gboolean is_chosen);
+/* Whether that changes anything. */
+gboolean cluster_is_placed(const Cluster *cluster, gint64 n_gpus, gboolean is_chosen);
 /* How many ranges of `other_gpus`, from the first, have nodes among the first `n_gpus` GPUs. */
 int cluster_other_gpus(const Cluster *cluster, gint64 n_gpus);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Cluster, cluster_free)

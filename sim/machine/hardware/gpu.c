@@ -153,7 +153,7 @@ gboolean gpu_read(const char *file, Gpu *gpu, GError **error) {
   g_autoptr(YamlFile) yaml = yaml_read_over_bases(file, "topologies/gpus", bases, error);
   if (yaml == NULL)
     return FALSE;
-  Draft draft = {.gpu.attention_wide = 1, .gpu.attention_head_multiple = 1};
+  Draft draft = {.gpu.rate = 1, .gpu.attention_wide = 1, .gpu.attention_head_multiple = 1};
   if (!read_draft(yaml_file_root(yaml), &draft, error)) {
     gpu_clear(&draft.gpu);
     return yaml_prefix_over_base(yaml, error);

@@ -50,6 +50,8 @@ typedef struct {
   double under_load; /* (0, 1]: share of that left in a training step, where kernels run back to back for seconds
                         under the power limit and beside collectives */
   double under_load_of[N_NUMBERS]; /* the same for one format, instead of under_load; 0: under_load */
+  double rate; /* share of the rate of products and attention that the cluster's runs showed; there is no key, see
+                  as_run.h */
   double k_ramp;                   /* prologue + epilogue, in 16-bit elements of k */
   double accumulate_exposed; /* [0, 1]: share of the traffic for accumulating a result that is not hidden behind the
                                 product's arithmetic */

@@ -121,6 +121,8 @@ typedef struct {
 typedef struct {
   FrameworkHost host;
   FrameworkExpertHost expert_host;
+  double collective_member_s; /* of the host, for each rank of a collective of tp; of a cluster's runs (as_run.h), there
+                                 is no key */
   double step_s;
   double arrival_spread_s;
   int kernels; /* FrameworkKernels */
