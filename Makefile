@@ -57,7 +57,7 @@ endef
 
 # published steps, predicted against measured, and what each part of the model is worth; fills docs/validation.md
 validation: deps
-	$(call fill,validation,measured parts)
+	$(call fill,validation,measured parts fits)
 
 # tasks that other simulators were timed with; writes docs/speed.md
 speed: deps

@@ -33,6 +33,7 @@ static const Command commands[] = {
     {"explain", "why a step takes so long, what would shorten it, what grows with the GPUs", command_explain},
     {"plot", "figures: bubble, MFU, memory, Pareto fronts, maps, timelines", command_plot},
     {"compare", "a predicted and a measured trace of the same Program, op by op", command_compare},
+    {"fit", "runs of your own: a cluster file that predicts the rest, with its uncertainty", command_fit},
     {"trace", "a profiler's recording: where the time went, which kernels, who comes late", command_trace},
     {"sweep", "a space of configurations: the best, the Pareto front, why the rest failed", command_sweep},
     {"validate", "predictions of measured runs: signed errors by source, next to a baseline", command_validate},

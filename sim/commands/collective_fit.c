@@ -182,24 +182,31 @@ static gboolean fit_runs(const Measured *measured, gboolean as_curves, GString *
   return TRUE;
 }
 
-static gboolean fit_and_write(const CollectiveOptions *o, const Measured *measured, GError **error) {
-  g_autoptr(GString) report = g_string_new(NULL);
+/* As collective_fit_section(). */
+static char *section_of(const Measured *measured, gboolean as_curves, GString *report, GError **error) {
   g_autoptr(GString) rows = g_string_new(NULL);
-  if (!fit_runs(measured, o->curves, report, rows, error))
-    return FALSE;
+  if (!fit_runs(measured, as_curves, report, rows, error))
+    return NULL;
   g_autofree char *shown = g_utf8_make_valid(measured->sources->str, -1);
   g_autofree char *quoted = g_strescape(shown, NULL);
-  g_string_printf(measured->sources, "%s:\n  source: \"%s; %s by stepsim collective --fit\"\n  collectives:\n%s",
-                  o->curves ? "measured" : "fitted", quoted, o->curves ? "read" : "fitted", rows->str);
-  fputs(report->str, stdout);
-  return output_text(o->output != NULL ? o->output : "-", measured->sources->str, error);
+  return g_strdup_printf("%s:\n  source: \"%s; %s by stepsim collective --fit\"\n  collectives:\n%s",
+                         as_curves ? "measured" : "fitted", quoted, as_curves ? "read" : "fitted", rows->str);
+}
+
+char *collective_fit_section(const CollectiveOptions *o, GString *report, GError **error) {
+  Measured measured = {g_array_new(FALSE, FALSE, sizeof(Run)), g_string_new(NULL)};
+  g_array_set_clear_func(measured.runs, clear_run);
+  char *section = read_logs(o, &measured, error) ? section_of(&measured, o->curves, report, error) : NULL;
+  g_array_unref(measured.runs);
+  g_string_free(measured.sources, TRUE);
+  return section;
 }
 
 gboolean collective_fit(const CollectiveOptions *o, GError **error) {
-  Measured measured = {g_array_new(FALSE, FALSE, sizeof(Run)), g_string_new(NULL)};
-  g_array_set_clear_func(measured.runs, clear_run);
-  gboolean done = read_logs(o, &measured, error) && fit_and_write(o, &measured, error);
-  g_array_unref(measured.runs);
-  g_string_free(measured.sources, TRUE);
-  return done;
+  g_autoptr(GString) report = g_string_new(NULL);
+  g_autofree char *section = collective_fit_section(o, report, error);
+  if (section == NULL)
+    return FALSE;
+  fputs(report->str, stdout);
+  return output_text(o->output != NULL ? o->output : "-", section, error);
 }

@@ -34,3 +34,5 @@ gboolean collective_op_parse(const char *text, Collective *op, GError **error);
 
 /* `--fit`: read the logs, fit, print or write the rows for a cluster file. */
 gboolean collective_fit(const CollectiveOptions *o, GError **error);
+/* The same section of a cluster file, owned by the caller; what was fitted is appended to `report`, as YAML comments. */
+char *collective_fit_section(const CollectiveOptions *o, GString *report, GError **error);

@@ -10,7 +10,7 @@
 enum { NOT_GIVEN = G_MININT, MOST_JOBS = 1024 };
 
 typedef struct {
-  char *rows, *plot, *markdown, *by, *without, *releases;
+  char *cluster, *rows, *plot, *markdown, *by, *without, *releases;
   Parts parts;         /* (computed) those named in `without` */
   gboolean by_release; /* (computed) of `releases` */
   gint jobs;
@@ -19,6 +19,7 @@ typedef struct {
 } ValidateOptions;
 
 static void clear_options(ValidateOptions *o) {
+  g_clear_pointer(&o->cluster, g_free);
   g_clear_pointer(&o->rows, g_free);
   g_clear_pointer(&o->plot, g_free);
   g_clear_pointer(&o->markdown, g_free);
@@ -74,6 +75,8 @@ static gboolean parse_options(ValidateOptions *o, int *argc, char ***argv, GErro
       parser_new("FILE.csv...", "Predicts measured training steps and reports the errors by source.", help);
   const GOptionEntry entries[] = {
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
+      {"cluster", 0, 0, G_OPTION_ARG_FILENAME, &o->cluster,
+       "the machine of all rows, such as one that stepsim fit wrote (default: as the rows say)", "NAME"},
       {"rows", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->rows,
        "write each row with its prediction (- is standard output, without a report)", "FILE"},
       {"plot", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->plot, "draw predicted against measured",
@@ -115,7 +118,7 @@ static int run(const ValidateOptions *o, int argc, char **argv, GError **error) 
     fail_input(error, "no file was given, expected FILE.csv...");
     return 2;
   }
-  MeasuredRows *rows = measured_rows_read(argv + 1, argc - 1, o->by_release, error);
+  MeasuredRows *rows = measured_rows_read(argv + 1, argc - 1, &(MeasuredAs){o->by_release, o->cluster}, error);
   if (rows == NULL)
     return 2;
   measured_rows_take_away(rows, o->parts);

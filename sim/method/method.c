@@ -81,7 +81,9 @@ static void take_as_run(Method *method) {
   for (guint i = 0; i < G_N_ELEMENTS(times); i++)
     *times[i] *= method->as_run.host_time;
   method->time.step_s += method->as_run.step_s;
-  method->time.collective_member_s = method->spans_domains ? method->as_run.collective_host_s : 0;
+  if (method->spans_domains)
+    method->time.collective_member_s =
+        method->as_run.collective_host_s + (method->pp > 1 ? method->as_run.beside_sends_host_s : 0);
 }
 
 void method_settle(Method *method) {

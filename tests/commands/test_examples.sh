@@ -20,6 +20,7 @@ cp "$tests/data/nccl-tests/all_reduce-8.log" all_reduce.log
 cp "$tests/data/topology/hopper-4.xml" topo.xml
 head -n 6 "$tests/../docs/plots-measured.csv" >measured.csv
 sed -n '1p; 2s/[^,]*$//p' "$tests/../docs/plots-measured.csv" >out_of_memory.csv
+cp measured.csv runs.csv
 # of the Program that the example of compare predicts
 stepsim simulate --model gpt2 --cluster dgx-h100 --gpus 8 --tp 2 --pp 2 --global-batch 8 --trace measured.json >/dev/null
 
@@ -45,7 +46,7 @@ check_example() { # command
   result $? "$(echo "$1" | tr -s ' ')" "$problem $(cat err)"
 }
 
-for verb in simulate schedule memory collective compare trace validate topology explain plot; do
+for verb in simulate schedule memory collective compare trace fit validate topology explain plot; do
   command -v gnuplot >/dev/null || [ $verb != plot ] || continue
   examples $verb >"list-$verb"
   [ -s "list-$verb" ]

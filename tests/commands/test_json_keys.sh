@@ -44,4 +44,5 @@ documented plan --model llama-3-8b --cluster llama3-h100 --gpus 16 --global-batc
 "$stepsim" simulate --model gpt2 --cluster dgx-h100 --gpus 2 --pp 2 --trace "$work/trace.json" >/dev/null
 documented compare "$work/trace.json" "$work/trace.json"
 documented trace "$work/trace.json"
+documented fit "$(dirname "$0")/../../docs/plots-measured.csv" --cluster selene --suggest 1
 finish

@@ -31,6 +31,7 @@ plot heat $gpt2 --vary tp=1,2 --vary zero=0,1 --data data
 compare ../whole/trace.json ../whole/trace.json --csv table.csv
 trace ../whole/trace.json --timeline step.svg --trace clock.json
 validate ../runs.csv --rows rows.csv
+fit ../runs.csv --cluster selene --output mine.yaml
 topology --cluster selene --gpus 16 --svg node.svg
 sweep $gpt2 --tp 1,2 --zero 0,1 --jobs 2 --output few.db --csv few.csv
 END

@@ -15,7 +15,7 @@ static inline void drop_file(char *path) {
 
 static inline MeasuredRows *read_rows(const char *text, gsize length, GError **error) {
   char *path = make_file(text, length);
-  MeasuredRows *rows = measured_rows_read(&path, 1, TRUE, error);
+  MeasuredRows *rows = measured_rows_read(&path, 1, &(MeasuredAs){TRUE}, error);
   drop_file(path);
   return rows;
 }

@@ -15,7 +15,7 @@ static MeasuredRows *collected_rows(void) {
   char *files[] = {(char *)MEASUREMENTS "published.csv", (char *)MEASUREMENTS "nanotron.csv",
                    (char *)MEASUREMENTS "functional_tests.csv"};
   g_autoptr(GError) error = NULL;
-  MeasuredRows *rows = measured_rows_read(files, G_N_ELEMENTS(files), TRUE, &error);
+  MeasuredRows *rows = measured_rows_read(files, G_N_ELEMENTS(files), &(MeasuredAs){TRUE}, &error);
   ck_assert_msg(rows != NULL, "%s", error != NULL ? error->message : "");
   return rows;
 }

@@ -65,7 +65,7 @@ TEST(the_faster_of_two_schedules_is_the_one_measured_faster) {
     return;
   }
   g_autoptr(GError) error = NULL;
-  g_autoptr(MeasuredRows) rows = measured_rows_read(&file, 1, TRUE, &error);
+  g_autoptr(MeasuredRows) rows = measured_rows_read(&file, 1, &(MeasuredAs){TRUE}, &error);
   ck_assert_msg(rows != NULL, "%s", error != NULL ? error->message : "");
   g_autoptr(GArray) runs = predict_source(rows, "zero-bubble");
   int n_pairs = 0, n_wrong = 0;

@@ -90,7 +90,7 @@ TEST(names_may_be_taken_as_they_are) {
   for (int by_release = 0; by_release <= 1; by_release++) {
     char *path = make_file(text, strlen(text));
     g_autoptr(GError) error = NULL;
-    g_autoptr(MeasuredRows) rows = measured_rows_read(&path, 1, by_release, &error);
+    g_autoptr(MeasuredRows) rows = measured_rows_read(&path, 1, &(MeasuredAs){by_release}, &error);
     drop_file(path);
     ck_assert_msg(rows != NULL, "%s", error != NULL ? error->message : "");
     for (guint i = 0; i < 2; i++) {

@@ -377,7 +377,7 @@ TEST(the_picture_has_a_series_per_group) {
 static void check_published(const char *folder, const char *name, guint least_rows) {
   g_autofree char *file = g_build_filename(folder, "measured", name, NULL);
   g_autoptr(GError) error = NULL;
-  g_autoptr(MeasuredRows) rows = measured_rows_read(&file, 1, TRUE, &error);
+  g_autoptr(MeasuredRows) rows = measured_rows_read(&file, 1, &(MeasuredAs){TRUE}, &error);
   ck_assert_msg(rows != NULL, "%s", error == NULL ? "" : error->message);
   ck_assert_uint_ge(rows->rows->len, least_rows);
   g_autoptr(GHashTable) clusters = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)cluster_free);

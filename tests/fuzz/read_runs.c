@@ -124,7 +124,7 @@ gboolean fuzz_csv(const FuzzInput *input, GError **error) {
 
 gboolean fuzz_measured(const FuzzInput *input, GError **error) {
   char *files[] = {(char *)input->file, NULL};
-  g_autoptr(MeasuredRows) rows = measured_rows_read(files, 1, TRUE, error);
+  g_autoptr(MeasuredRows) rows = measured_rows_read(files, 1, &(MeasuredAs){TRUE}, error);
   if (rows == NULL)
     return FALSE;
   for (guint i = 0; i < rows->rows->len; i++) {

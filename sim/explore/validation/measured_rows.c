@@ -20,12 +20,12 @@ static char *schedule_of_run(const MeasuredRow *row) {
 }
 
 char *measured_row_run(const MeasuredRow *row) {
-  static const char *const texts[] = {"cluster", "model_name"};
+  const char *const texts[] = {row->cluster, measured_row_cell(row, "model_name")};
   GString *run = g_string_new(NULL);
   model_cells_append_run(row, run);
   row_plan_append_run(row, run);
   for (gsize i = 0; i < G_N_ELEMENTS(texts); i++)
-    g_string_append_printf(run, "%s\n", measured_row_cell(row, texts[i]));
+    g_string_append_printf(run, "%s\n", texts[i]);
   g_autofree char *schedule = schedule_of_run(row);
   g_string_append_printf(run, "%s\n%s\n%d\n", schedule, row->read_as, row->norm_kernel);
   if (row->problem != NULL) /* maybe of what was measured, not of the run */
@@ -83,7 +83,8 @@ static const char *framework_spelling(const MeasuredRows *rows, const char *name
 
 /* What the row says, and by rules what it does not; read_as may name no file yet. */
 static void settle_framework(const MeasuredRows *rows, MeasuredRow *row, const ModelCells *cells, Precision precision) {
-  const char *literal = measured_row_cell(row, "read_as");
+  const char *given = rows->as.framework;
+  const char *literal = given != NULL ? given : measured_row_cell(row, "read_as");
   row->framework = framework_spelling(rows, *literal != '\0' ? literal : measured_row_cell(row, "framework"));
   row->read_as = row->framework;
   const RowFacts facts = {row->framework, measured_row_cell(row, "notes"), cells, precision, row->shipped,
@@ -92,7 +93,7 @@ static void settle_framework(const MeasuredRows *rows, MeasuredRow *row, const M
   row->norm_kernel = reading.norm_kernel;
   if (*measured_row_cell(row, "memory_of") == '\0')
     row->memory_of = (ShownMemory)MAX(reading.memory_of, SHOWN_ALLOCATED);
-  if (*literal != '\0' || !rows->by_release || reading.read_as == NULL)
+  if (*literal != '\0' || !rows->as.by_release || reading.read_as == NULL)
     return;
   row->is_by_rule = strcmp(reading.read_as, row->framework) != 0;
   row->read_as = reading.read_as;
@@ -155,7 +156,7 @@ static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
   g_autoptr(Plan) plan = plan_new();
   gboolean is_read = read_cells(row, &cells, plan, &problem);
   row->id = measured_row_cell(row, "id");
-  row->cluster = measured_row_cell(row, "cluster");
+  row->cluster = rows->as.cluster != NULL ? rows->as.cluster : measured_row_cell(row, "cluster");
   const KnownMachine *machine = *row->cluster != '\0' ? find_machine(rows, row->cluster) : NULL;
   row->machine = machine != NULL ? machine->cluster : NULL;
   row->shipped = shipped_models_find(rows->models, measured_row_cell(row, "model_name"), cells.hidden, cells.heads);
@@ -196,9 +197,9 @@ static gboolean fail_missing(const CsvTable *table, const char *missing, GError 
                     table->file, found, missing);
 }
 
-static gboolean check_columns(const CsvTable *table, GError **error) {
+static gboolean check_columns(const CsvTable *table, const MeasuredAs *as, GError **error) {
   for (gsize i = 0; required[i] != NULL; i++)
-    if (csv_table_find_column(table, required[i]) < 0)
+    if (csv_table_find_column(table, required[i]) < 0 && (as->cluster == NULL || strcmp(required[i], "cluster") != 0))
       return fail_missing(table, required[i], error);
   return TRUE;
 }
@@ -208,7 +209,7 @@ static gboolean read_file(MeasuredRows *rows, const char *file, GError **error) 
   if (table == NULL)
     return FALSE;
   g_ptr_array_add(rows->tables, table);
-  if (!check_columns(table, error))
+  if (!check_columns(table, &rows->as, error))
     return FALSE;
   for (guint i = 0; i < csv_table_n_rows(table); i++) {
     MeasuredRow row = {.table = table, .index = i};
@@ -221,7 +222,7 @@ static gboolean read_file(MeasuredRows *rows, const char *file, GError **error) 
   return TRUE;
 }
 
-MeasuredRows *measured_rows_read(char **files, int n_files, gboolean by_release, GError **error) {
+MeasuredRows *measured_rows_read(char **files, int n_files, const MeasuredAs *as, GError **error) {
   g_autoptr(MeasuredRows) rows = g_new0(MeasuredRows, 1);
   rows->tables = g_ptr_array_new_with_free_func((GDestroyNotify)csv_table_free);
   rows->frameworks = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
@@ -229,11 +230,16 @@ MeasuredRows *measured_rows_read(char **files, int n_files, gboolean by_release,
   rows->framework_names = framework_names();
   rows->rows = g_array_new(FALSE, FALSE, sizeof(MeasuredRow));
   g_array_set_clear_func(rows->rows, row_clear);
-  rows->by_release = by_release;
+  rows->as = *as;
   rows->models = shipped_models_read(error);
   rows->rules = rows->models != NULL ? row_rules_read(error) : NULL;
   if (rows->rules == NULL)
     return NULL;
+  const char *problem = as->cluster != NULL ? find_machine(rows, as->cluster)->problem : NULL;
+  if (problem != NULL) {
+    fail_input(error, "%s", problem);
+    return NULL;
+  }
   for (int i = 0; i < n_files; i++)
     if (!read_file(rows, files[i], error))
       return NULL;

@@ -54,6 +54,14 @@ const char *measured_row_cell(const MeasuredRow *row, const char *column);
 /* "measured.csv:12". Owned by the caller. */
 char *measured_row_place(const MeasuredRow *row);
 
+/* How rows are read. */
+typedef struct MeasuredAs {
+  gboolean by_release;   /* rules may say what a framework's name stands for: a bare name is read as the release of the
+                            model's time; otherwise every name is taken literally */
+  const char *cluster;   /* the machine of all rows, whatever they say; NULL: as they say */
+  const char *framework; /* likewise */
+} MeasuredAs;
+
 typedef struct {
   GPtrArray *tables;      /* of CsvTable, in file order */
   GArray *rows;           /* of MeasuredRow */
@@ -62,7 +70,7 @@ typedef struct {
   GStrv framework_names;  /* those there are */
   GPtrArray *models;      /* of Model: those of models/ */
   struct RowRules *rules; /* row_rules.h */
-  gboolean by_release;    /* rules may say what a framework's name stands for */
+  struct MeasuredAs as;   /* its texts borrowed */
   Parts without;          /* parts of the model left out of their plans */
 } MeasuredRows;
 
@@ -77,9 +85,8 @@ typedef struct {
  * model_name is that of a shipped model without experts, with the row's layers too, takes that model's vocabulary if
  * its own differs by more than 10 %.
  *
- * `by_release`: a bare framework name is read as the release of the model's time; otherwise every name is taken
- * literally. */
-MeasuredRows *measured_rows_read(char **files, int n_files, gboolean by_release, GError **error);
+ * The texts of `as` must outlive the rows. */
+MeasuredRows *measured_rows_read(char **files, int n_files, const MeasuredAs *as, GError **error);
 void measured_rows_free(MeasuredRows *rows);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredRows, measured_rows_free)
 

@@ -10,6 +10,7 @@ static const YamlField fields[] = {
     {"network_falls", FIELD_NUMBER, FALSE, offsetof(AsRun, network_falls), 0, 2},
     {"host_time", FIELD_NUMBER, FALSE, offsetof(AsRun, host_time), 0.05, 20},
     {"collective_host", FIELD_QUANTITY, FALSE, offsetof(AsRun, collective_host_s), 0, 1, UNIT_SECONDS},
+    {"collective_host_beside_sends", FIELD_QUANTITY, FALSE, offsetof(AsRun, beside_sends_host_s), 0, 1, UNIT_SECONDS},
     {"step", FIELD_QUANTITY, FALSE, offsetof(AsRun, step_s), 0, 1e4, UNIT_SECONDS},
     {"memory", FIELD_QUANTITY, FALSE, offsetof(AsRun, memory_bytes), 0, 1e13, UNIT_BYTES},
     {"error", FIELD_NUMBER, FALSE, offsetof(AsRun, error), 1e-4, 3,

@@ -6,6 +6,7 @@
  *       network_falls: 0.2      # a NIC's bandwidth in a job over n nodes is divided by (n / 2)^this
  *       host_time: 1.3          # factor on host times, of the framework and to launch a kernel
  *       collective_host: 20 us  # host time of a collective of tp, per member, in jobs over several scale-up domains
+ *       collective_host_beside_sends: 20 us  # the same besides, where a pipeline's sends cross domains, too
  *       step: 12 ms             # of every step, beyond the framework's own
  *       memory: 1.2 GB          # of every GPU, beyond what its file reserves
  *       error: 0.05             # 80 % of such runs' times are within this of what is predicted, in either direction
@@ -20,7 +21,7 @@ typedef struct {
   double rate, memory_rate;
   double network_falls;
   double host_time;
-  double collective_host_s;
+  double collective_host_s, beside_sends_host_s;
   double step_s;
   double memory_bytes;
   double error; /* |ln(measured / predicted)|; 0: not stated */
