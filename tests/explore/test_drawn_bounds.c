@@ -33,7 +33,7 @@ static gint64 bound_of(const Model *model, const Cluster *cluster, const Plan *p
     g_autoptr(Workload) workload = workload_complete(model, cluster, candidates->pdata[i], NULL);
     Cluster placed = *cluster;
     if (workload != NULL && workload->plan->rank_map == NULL)
-      cluster_place_job(&placed, workload->plan->gpus);
+      cluster_place_job(&placed, workload->plan->gpus, FALSE);
     if (workload != NULL)
       least_ns = MIN(least_ns, plan_bound_step_ns(workload, &placed, FALSE, NULL));
   }

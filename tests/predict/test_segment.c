@@ -48,7 +48,7 @@ TEST(pods_and_leaves_have_as_many_of_a_job_as_their_domains) {
   add_tiers(cluster, 36, 600);
   ck_assert_int_eq(cluster_job_domain(cluster, 1024), 72);
   add_tiers(cluster, 36, 576);
-  cluster_place_job(cluster, 1024);
+  cluster_place_job(cluster, 1024, FALSE);
   ck_assert_int_eq(cluster->domain_gpus, 64);
   ck_assert_int_eq(cluster->leaves.n_nodes, 32);
   ck_assert_int_eq(cluster->tiers[0].span_gpus, 512);
