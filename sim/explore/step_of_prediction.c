@@ -22,6 +22,7 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
                        .peak_number = number_name(precision_info(plan->precision)->linear),
                        .peak_flops = prediction->peak_flops,
                        .step_time_s = prediction->step_time_s,
+                       .interval = prediction->interval,
                        .tokens_per_s = prediction->tokens_per_s,
                        .tokens_per_s_per_gpu = prediction->tokens_per_s_per_gpu,
                        .tflops_per_gpu = prediction->tflops_per_gpu,

@@ -85,13 +85,24 @@ static Prediction *predict_in_use(Predictor *predictor, const Model *model, cons
   return prediction;
 }
 
-/* The prediction, if there is one, takes over `worn`. */
-static Prediction *with_worn(Prediction *prediction, Cluster *worn) {
-  if (prediction != NULL)
-    prediction->worn = worn;
-  else
+static gboolean find_interval(Prediction *prediction, GError **error) {
+  const Workload *workload = prediction->workload;
+  const IntervalCase predicted = {prediction->cluster, workload->plan->framework, workload->plan->gpus,
+                                  model_has_experts(workload->model), prediction->step_time_s};
+  return interval_find(&predicted, &prediction->interval, error);
+}
+
+/* The prediction, if there is one, takes over `worn`, and gets its interval. */
+static Prediction *finish(Prediction *prediction, Cluster *worn, GError **error) {
+  if (prediction == NULL) {
     link_health_cluster_free(worn);
-  return prediction;
+    return NULL;
+  }
+  prediction->worn = worn;
+  if (find_interval(prediction, error))
+    return prediction;
+  prediction_free(prediction);
+  return NULL;
 }
 
 /* Takes over `complete`, which may be NULL. */
@@ -102,7 +113,8 @@ static Prediction *predict_by(Predictor *predictor, const Model *model, const Cl
   const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
   if (used != cluster || schedule_is_auto(plan->schedule))
     g_clear_pointer(&complete, workload_free);
-  return with_worn(used != NULL ? predict_in_use(predictor, model, used, plan, complete, detail, error) : NULL, worn);
+  return finish(used != NULL ? predict_in_use(predictor, model, used, plan, complete, detail, error) : NULL, worn,
+                error);
 }
 
 Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
@@ -125,9 +137,9 @@ Prediction *predict_program(const Model *model, const Cluster *cluster, const Pl
   const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
   Workload *workload = used != NULL ? workload_complete(model, used, plan, error) : NULL;
   if (workload != NULL)
-    return with_worn(plan_run_program(workload, used, program, error), worn);
+    return finish(plan_run_program(workload, used, program, error), worn, error);
   program_free(program);
-  return with_worn(NULL, worn);
+  return finish(NULL, worn, error);
 }
 
 /* --- a step alone --- */

@@ -2,6 +2,7 @@
 #pragma once
 #include "costs.h"
 #include "engine.h"
+#include "interval.h"
 #include "memory_profile.h"
 #include "metrics.h"
 #include "order.h"
@@ -27,6 +28,7 @@ typedef struct {
   ProgramRepeats *repeats; /* of omitted; owned */
 
   double step_time_s, tokens_per_s, tokens_per_s_per_gpu;
+  Interval interval;      /* of step_time_s */
   double tflops_per_gpu;  /* of model FLOPs */
   double mfu, hfu;        /* relative to peak_flops */
   double peak_flops;      /* of one GPU in the format of the linear layers; with several kinds of GPU, their mean */

@@ -1,6 +1,7 @@
 /* Everything that is printed about one step, as plain numbers; text_report.h and json_report.h print it. Simulated
  * and measured steps fill the same struct. Owns nothing. */
 #pragma once
+#include "interval.h"
 #include "link_use.h"
 #include "memory_profile.h"
 #include "overlap.h"
@@ -30,6 +31,7 @@ typedef struct {
 
   /* how fast */
   double step_time_s, tokens_per_s, tokens_per_s_per_gpu;
+  Interval interval;     /* of step_time_s; zeroed: it was measured */
   double tflops_per_gpu; /* model FLOPs, 1e12/s */
   double mfu, hfu;       /* shares of peak_flops */
   double gpu_energy_Wh;  /* all GPUs, one step, each at its maximum power; NaN: not known */

@@ -94,6 +94,7 @@ static void add_bounding_link(JsonBuilder *builder, const StepReport *report) {
 char *json_report_step(const StepReport *report) {
   JsonBuilder *builder = begin();
   json_add_number(builder, "step_time_s", report->step_time_s);
+  json_add_interval(builder, &report->interval);
   json_add_number(builder, "tokens_per_s", report->tokens_per_s);
   json_add_number(builder, "tokens_per_s_per_gpu", report->tokens_per_s_per_gpu);
   json_add_number(builder, "tflops_per_gpu", report->tflops_per_gpu);

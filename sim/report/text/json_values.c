@@ -91,3 +91,15 @@ void json_append_number(GString *out, double value) {
   char text[G_ASCII_DTOSTR_BUF_SIZE];
   g_string_append(out, isfinite(value) ? g_ascii_formatd(text, sizeof text, "%.10g", value) : "null");
 }
+
+void json_add_interval(JsonBuilder *builder, const Interval *interval) {
+  g_autofree char *basis = interval_basis_text(interval);
+  if (basis == NULL)
+    return;
+  json_begin_object(builder, "interval");
+  json_add_number(builder, "low_s", interval->low_s);
+  json_add_number(builder, "high_s", interval->high_s);
+  json_add_number(builder, "level", INTERVAL_LEVEL);
+  json_add_text(builder, "like", basis);
+  json_builder_end_object(builder);
+}

@@ -1,6 +1,7 @@
 /* Members of JSON objects built with json-glib, written the same way by all verbs: numbers read back as the same
  * doubles, non-finite ones are null. */
 #pragma once
+#include "interval.h"
 #include "metrics.h"
 #include <glib.h>
 #include <json-glib/json-glib.h>
@@ -14,6 +15,8 @@ void json_begin_list(JsonBuilder *builder, const char *key);
 void json_add_texts(JsonBuilder *builder, const char *key, const GPtrArray *texts);
 /* {compute, recompute, …}: seconds of each BreakdownKind, [N_BREAKDOWN]. */
 void json_add_breakdown(JsonBuilder *builder, const char *key, const double *breakdown_s);
+/* The member "interval" of an open object; none if it is unknown. */
+void json_add_interval(JsonBuilder *builder, const Interval *interval);
 /* Takes over the builder, whose root must be complete; returns its text and a newline, owned by the caller. */
 char *json_finish(JsonBuilder *builder);
 

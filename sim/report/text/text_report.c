@@ -120,6 +120,7 @@ static void append_title(GString *out, const StepReport *report, gboolean colour
 static void append_speed(GString *out, const StepReport *report) {
   append_label(out, "step time");
   append_quantity(out, report->step_time_s, UNIT_SECONDS);
+  interval_append(out, &report->interval);
   append_label(g_string_append_c(out, '\n'), "throughput");
   g_string_append_printf(out, "%.0f tokens/s, %.1f tokens/s per GPU, %.1f TFLOP/s per GPU\n", report->tokens_per_s,
                          report->tokens_per_s_per_gpu, report->tflops_per_gpu);
