@@ -2,6 +2,7 @@
 
 #include "command.h"
 #include "error.h"
+#include "error_table.h"
 #include "output.h"
 #include "parser.h"
 #include "picture.h"
@@ -10,7 +11,7 @@
 enum { NOT_GIVEN = G_MININT, MOST_JOBS = 1024 };
 
 typedef struct {
-  char *cluster, *rows, *plot, *markdown, *by, *without, *releases;
+  char *cluster, *rows, *plot, *markdown, *by, *without, *releases, *intervals;
   Parts parts;         /* (computed) those named in `without` */
   gboolean by_release; /* (computed) of `releases` */
   gint jobs;
@@ -26,6 +27,7 @@ static void clear_options(ValidateOptions *o) {
   g_clear_pointer(&o->by, g_free);
   g_clear_pointer(&o->without, g_free);
   g_clear_pointer(&o->releases, g_free);
+  g_clear_pointer(&o->intervals, g_free);
 }
 
 static gboolean parse_parts(ValidateOptions *o, GError **error) {
@@ -36,8 +38,13 @@ static gboolean parse_parts(ValidateOptions *o, GError **error) {
 }
 
 static gboolean check_options(ValidateOptions *o, GError **error) {
-  const Printed printed[] = {
-      {"--json", .given = o->json}, {"--rows", .file = o->rows}, {"--markdown", .file = o->markdown}, {NULL}};
+  const Printed printed[] = {{"--json", .given = o->json},
+                             {"--rows", .file = o->rows},
+                             {"--markdown", .file = o->markdown},
+                             {"--intervals", .file = o->intervals},
+                             {NULL}};
+  if (o->intervals != NULL && o->without != NULL)
+    return fail_input(error, "--intervals and --without %.80s clash: intervals are of whole predictions", o->without);
   if (o->jobs != NOT_GIVEN && (o->jobs < 1 || o->jobs > MOST_JOBS))
     return fail_input(error, "--jobs: found %d, expected 1 to %d", o->jobs, MOST_JOBS);
   return parse_parts(o, error) && parse_switch("--releases", o->releases, &o->by_release, error) &&
@@ -83,6 +90,11 @@ static gboolean parse_options(ValidateOptions *o, int *argc, char ***argv, GErro
        "FILE.svg|png|pdf"},
       {"markdown", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->markdown,
        "write the table and the worst rows as Markdown (- is standard output, without a report)", "FILE"},
+      {"intervals", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->intervals,
+       "write the errors of these rows that predictions' intervals come from, and report how many rows lie in "
+       "intervals "
+       "made without them (- is standard output, without a report)",
+       "FILE.yaml"},
       {"by", 0, 0, G_OPTION_ARG_STRING, &o->by, "column that groups rows (default source)", "COLUMN"},
       {"without", 0, 0, G_OPTION_ARG_STRING, &o->without, "parts of the model to leave out (below)", "PART[,PART...]"},
       {"releases", 0, 0, G_OPTION_ARG_STRING, &o->releases,
@@ -93,7 +105,9 @@ static gboolean parse_options(ValidateOptions *o, int *argc, char ***argv, GErro
   return parser_run(parser, argc, argv, TRUE, error) && check_options(o, error);
 }
 
-static gboolean print_outputs(const ValidateOptions *o, const Validation *validation, GError **error) {
+/* `intervals`: NULL, none are asked for. */
+static gboolean print_outputs(const ValidateOptions *o, const Validation *validation, const ErrorTable *intervals,
+                              GError **error) {
   if (o->plot != NULL && !validation_plot(validation, o->plot, error))
     return FALSE;
   g_autofree char *rows = o->rows != NULL ? validation_csv(validation) : NULL;
@@ -102,12 +116,17 @@ static gboolean print_outputs(const ValidateOptions *o, const Validation *valida
   g_autofree char *markdown = o->markdown != NULL ? validation_markdown(validation) : NULL;
   if (markdown != NULL && !output_text(o->markdown, markdown, error))
     return FALSE;
+  g_autofree char *yaml = intervals != NULL ? error_table_yaml(intervals) : NULL;
+  if (yaml != NULL && !output_text(o->intervals, yaml, error))
+    return FALSE;
   g_autoptr(GString) out = g_string_new(NULL);
   g_autofree char *json = o->json ? validation_json(validation) : NULL;
   if (json != NULL)
     g_string_append(out, json);
   else if (!o->no_report)
     validation_text(out, validation);
+  if (intervals != NULL && !o->no_report && !o->json)
+    error_table_coverage(intervals, out);
   fputs(out->str, stdout);
   return TRUE;
 }
@@ -122,8 +141,13 @@ static int run(const ValidateOptions *o, int argc, char **argv, GError **error) 
   if (rows == NULL)
     return 2;
   measured_rows_take_away(rows, o->parts);
+  rows->want_intervals = o->intervals == NULL; /* which they are made from */
   g_autoptr(Validation) validation = validation_run(rows, o->by, o->jobs != NOT_GIVEN ? o->jobs : 0, error);
-  if (validation == NULL || !print_outputs(o, validation, error))
+  if (validation == NULL)
+    return 2;
+  g_autoptr(ErrorTable) intervals =
+      o->intervals != NULL ? error_table_new(validation, argv + 1, argc - 1, error) : NULL;
+  if ((o->intervals != NULL && intervals == NULL) || !print_outputs(o, validation, intervals, error))
     return 2;
   return validation->all.n_predicted > 0 ? 0 : 1;
 }

@@ -81,4 +81,24 @@ for table in options verbs; do
     check_line "$line"
   done <"$tests/commands/cli_$table.txt"
 done
+
+# The errors that intervals come from: a folder's own file comes before the shipped one.
+published=topologies/published/prediction-errors.yaml
+mkdir -p topologies/published
+check_errors() { # words, text
+  printf '%s\n' "$2" >$published
+  check_line "2|$published:$1|simulate $plan"
+}
+shipped=$(cat "$tests/../$published")
+spans='{dense_in_a_domain: {low: 1, high: 1}, dense_over_domains: {low: 1, high: 1}, experts: {low: 1, high: 1}}'
+whole="{gpus: [a], ratio: {dense_in_a_domain: 0, dense_over_domains: 0, experts: 0}, first_look: $spans, undescribed: $spans"
+check_errors '1: the key "gpus" is missing' '{}'
+check_errors '1: unknown key "seem";did you mean "seen"' "$whole, seem: []}"
+check_errors '1: low: found "1.5";0.001 to 1' "$(echo "$whole}" | sed 's/low: 1/low: 1.5/')"
+check_errors '1: models: found "moe";experts' "$whole, seen: [{cluster: a, framework: b, models: moe, rows: 1, low: 1, high: 1}]}"
+check_errors 'the same was measured twice' "$whole, seen: [$(printf '{cluster: a, framework: b, models: experts, rows: 1, low: 1, high: 1}, %.0s' 1 2)]}"
+printf '%s}\n' "$whole" >$published
+check_line "0|step time;GPU without published steps|simulate $plan"
+printf '%s\n' "$shipped" >$published
+check_line "0|no framework is described|simulate $plan"
 finish

@@ -84,7 +84,7 @@ result $? "kernels reach the share of the peak that their times say" "$(cat out 
 
 # shellcheck disable=SC2086 # the plan is a list of words
 {
-  check_keys "step_time_s tokens_per_s tokens_per_s_per_gpu tflops_per_gpu mfu hfu flops_convention gpu_energy_Wh bubble_fraction \
+  check_keys "step_time_s interval tokens_per_s tokens_per_s_per_gpu tflops_per_gpu mfu hfu flops_convention gpu_energy_Wh bubble_fraction \
 bubble_overhead breakdown_s memory links bounding_link kernels engine warnings" simulate $plan --json
   check_keys "makespan step_time span bubble_time bubble_fraction bubble_overhead makespan_bubble_time makespan_bubble_fraction makespan_bubble_overhead closed_form_bubble closed_form_is_exact in_flight peak_memory actions sends" \
     schedule --pp 4 --micro-batches 4 --json
@@ -93,7 +93,7 @@ bubble_overhead breakdown_s memory links bounding_link kernels engine warnings" 
   check_keys "op gpus bytes time_s algbw_Bps busbw_Bps algorithm protocol sent_bytes sms note" \
     collective --cluster dgx-h100 --bytes 1MiB --json
 
-  check_keys "rows predicted failed mape median_ape p90_ape bias baseline_mape timed memory_rows memory_mape memory_bias \
+  check_keys "rows predicted failed mape median_ape p90_ape bias baseline_mape timed inside_intervals memory_rows memory_mape memory_bias \
 out_of_memory without read_as rows_per_s threads groups" validate runs.csv --json
 
   "$stepsim" validate runs.csv refused.csv --rows - >rows.csv 2>err && [ "$(wc -l <rows.csv)" -eq 4 ] &&
@@ -103,8 +103,8 @@ out_of_memory without read_as rows_per_s threads groups" validate runs.csv --jso
 
   "$stepsim" validate plain.csv --rows - >plain-rows.csv 2>err &&
     "$stepsim" validate plain.csv --releases off --rows - >as-named.csv 2>>err &&
-    [ "$(awk -F, 'NR > 1 { print $NF }' plain-rows.csv | tr '\n' ' ')" = "megatron-lm-2023 megatron-lm-2023 torchtitan " ] &&
-    [ "$(awk -F, 'NR > 1 { print $NF }' as-named.csv | tr '\n' ' ')" = "megatron-lm megatron-lm pytorch-fsdp " ]
+    [ "$(awk -F, 'NR > 1 { print $(NF - 2) }' plain-rows.csv | tr '\n' ' ')" = "megatron-lm-2023 megatron-lm-2023 torchtitan " ] &&
+    [ "$(awk -F, 'NR > 1 { print $(NF - 2) }' as-named.csv | tr '\n' ' ')" = "megatron-lm megatron-lm pytorch-fsdp " ]
   result $? "rows say which file they were read with" "$(cat err plain-rows.csv as-named.csv)"
 
   if command -v gnuplot >/dev/null; then

@@ -63,15 +63,16 @@ typedef struct MeasuredAs {
 } MeasuredAs;
 
 typedef struct {
-  GPtrArray *tables;      /* of CsvTable, in file order */
-  GArray *rows;           /* of MeasuredRow */
-  GHashTable *frameworks; /* name → Framework, of those described */
-  GHashTable *machines;   /* name → cluster, or why it cannot be read */
-  GStrv framework_names;  /* those there are */
-  GPtrArray *models;      /* of Model: those of models/ */
-  struct RowRules *rules; /* row_rules.h */
-  struct MeasuredAs as;   /* its texts borrowed */
-  Parts without;          /* parts of the model left out of their plans */
+  GPtrArray *tables;       /* of CsvTable, in file order */
+  GArray *rows;            /* of MeasuredRow */
+  GHashTable *frameworks;  /* name → Framework, of those described */
+  GHashTable *machines;    /* name → cluster, or why it cannot be read */
+  GStrv framework_names;   /* those there are */
+  GPtrArray *models;       /* of Model: those of models/ */
+  struct RowRules *rules;  /* row_rules.h */
+  struct MeasuredAs as;    /* its texts borrowed */
+  Parts without;           /* parts of the model left out of their plans */
+  gboolean want_intervals; /* (set by who read them) predictions of whole plans get intervals */
 } MeasuredRows;
 
 /* INPUT as csv_table_read(), and with file:line for a missing required column. A row that describes something not

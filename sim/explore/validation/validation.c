@@ -169,6 +169,21 @@ static void predict_rows(Validation *validation) {
     validation->predictions[i] = compare_row(validation_row(validation, i), &g_array_index(runs, Run, which[i]));
 }
 
+static gboolean find_intervals(Validation *validation, GError **error) {
+  const MeasuredRows *rows = validation->rows;
+  for (guint i = 0; rows->want_intervals && rows->without == 0 && i < validation->n_rows; i++) {
+    const MeasuredRow *row = validation_row(validation, i);
+    RowPrediction *prediction = &validation->predictions[i];
+    if (prediction->problem != NULL)
+      continue;
+    const IntervalCase predicted = {row->machine, *row->read_as != '\0' ? row->read_as : NULL, prediction->gpus,
+                                    model_has_experts(row->model), prediction->step_time_s};
+    if (!interval_find(&predicted, &prediction->interval, error))
+      return FALSE;
+  }
+  return TRUE;
+}
+
 typedef struct {
   const char *name; /* borrowed */
   GArray *rows;     /* of guint; owned */
@@ -236,6 +251,8 @@ static void count_row(ValidationGroup *group, const MeasuredRow *row, const RowP
   gboolean ran = isfinite(row->step_time_s);
   group->n_ran += ran;
   group->n_ran_right += ran && prediction->fits;
+  group->n_inside +=
+      ran && row->step_time_s >= prediction->interval.low_s && row->step_time_s <= prediction->interval.high_s;
   group->n_out_of_memory += !ran;
   group->n_out_of_memory_right += !ran && !prediction->fits;
 }
@@ -299,6 +316,8 @@ Validation *validation_run(MeasuredRows *rows, const char *by, int n_threads, GE
     return NULL;
   validation->n_threads = n_threads > 0 ? n_threads : (int)g_get_num_processors();
   predict_rows(validation);
+  if (!find_intervals(validation, error))
+    return NULL;
   sum_up_groups(validation);
   return g_steal_pointer(&validation);
 }

@@ -9,6 +9,7 @@
 #pragma once
 #include <glib.h>
 
+#include "interval.h"
 #include "measured_rows.h"
 
 /* Statistics of prediction errors. An error is predicted / measured − 1: positive if the prediction is too slow. */
@@ -38,12 +39,14 @@ typedef struct {
   double utilisation; /* FLOPs of the step with recomputation / (measured time × GPUs × peak); NAN as `error` */
   int gpus;           /* of the completed plan, as is the batch; 0 if it failed */
   gint64 global_batch;
-  char *problem; /* owned; why it failed, NULL if it was predicted */
+  Interval interval; /* of step_time_s; zeroed: it was not asked for */
+  char *problem;     /* owned; why it failed, NULL if it was predicted */
 } RowPrediction;
 
 typedef struct {
   char *name;                                   /* owned; of the group */
   guint n_rows, n_predicted, n_failed;          /* rows = predicted + failed */
+  guint n_inside;                               /* timed rows inside their intervals */
   guint n_timed, n_memory;                      /* predicted rows with a measured time, with a measured peak */
   ErrorStats time;                              /* over the timed ones */
   double baseline_mape;                         /* over the same */

@@ -66,6 +66,17 @@ static void append_table(GString *out, const Validation *validation) {
                        "peak per source, fitted to these rows\n");
 }
 
+static gboolean has_intervals(const Validation *validation) {
+  return validation->rows->want_intervals && validation->rows->without == 0;
+}
+
+static void append_inside(GString *out, const Validation *validation) {
+  const ValidationGroup *all = &validation->all;
+  if (has_intervals(validation) && all->n_timed > 0)
+    g_string_append_printf(out, "inside their 80 %% intervals: %u of %u rows (%.1f %%)\n", all->n_inside, all->n_timed,
+                           100.0 * all->n_inside / all->n_timed);
+}
+
 static void append_verdict(GString *out, const char *what, guint n, guint n_right, const char *verdict) {
   if (n > 0)
     g_string_append_printf(out, "  %-22s %6u rows, said %s of %u (%.1f %%)\n", what, n, verdict, n_right,
@@ -272,6 +283,7 @@ void validation_text(GString *out, const Validation *validation) {
   append_unknown_frameworks(out, validation);
   append_unused_vocabularies(out, validation);
   append_table(out, validation);
+  append_inside(out, validation);
   if (all->n_predicted > 0)
     append_memory(out, all);
   append_worst(out, validation);
@@ -416,6 +428,8 @@ static void add_group(JsonBuilder *builder, const Validation *validation, const 
   json_add_number(builder, "bias", group->time.bias);
   json_add_number(builder, "baseline_mape", group->baseline_mape);
   json_add_count(builder, "timed", group->n_timed);
+  if (has_intervals(validation))
+    json_add_count(builder, "inside_intervals", group->n_inside);
   json_add_count(builder, "memory_rows", group->n_memory);
   json_add_number(builder, "memory_mape", group->memory_mape);
   json_add_number(builder, "memory_bias", group->memory_bias);
@@ -474,6 +488,8 @@ static const char *const added[] = {"predicted_step_time_s",
                                     "predicted_device_gb",
                                     "failure",
                                     "read_as",
+                                    "predicted_low_s",
+                                    "predicted_high_s",
                                     NULL};
 
 /* Of all files, each once, in order. Owned by the caller. */
@@ -510,6 +526,8 @@ char *validation_csv(const Validation *validation) {
       csv_append_number(out, prediction->shown_bytes[shown] / bytes_per_gb);
     csv_append_cell(out, prediction->problem != NULL ? prediction->problem : "");
     csv_append_cell(out, validation_row(validation, i)->read_as);
+    csv_append_number(out, prediction->interval.low_s > 0 ? prediction->interval.low_s : NAN);
+    csv_append_number(out, prediction->interval.low_s > 0 ? prediction->interval.high_s : NAN);
     csv_end_row(out);
   }
   return g_string_free(out, FALSE);
