@@ -51,6 +51,7 @@ PlanOutcome *plan_outcome_of(const Prediction *prediction, const Model *model, c
   outcome->plan = plan_copy(plan);
   outcome->completed = plan_copy(workload->plan);
   outcome->step_time_s = prediction->step_time_s;
+  outcome->interval = prediction->interval;
   outcome->tokens_per_s = prediction->tokens_per_s;
   outcome->mfu = prediction->mfu;
   memcpy(outcome->breakdown_s, prediction->metrics->mean_s, sizeof outcome->breakdown_s);

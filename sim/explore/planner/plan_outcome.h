@@ -18,6 +18,7 @@ typedef struct {
   Plan *completed;        /* owned */
   double score;           /* lower is better; comparable within one search */
   double step_time_s, tokens_per_s, mfu;
+  Interval interval;                  /* of step_time_s */
   double breakdown_s[N_BREAKDOWN];    /* means over ranks */
   double memory_bytes[N_MEMORY];      /* of the fullest rank, at its peak */
   double peak_bytes;                  /* their sum */

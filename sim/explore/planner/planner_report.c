@@ -1,5 +1,5 @@
-/* Sections: the best plan, its runners-up and where they lose, why the others lost, one step from the best, how to
- * start it. */
+/* Sections: the best plan, its runners-up and where they lose, which of these to take, why the others lost, one step
+ * from the best, how to start it. */
 #include "planner_report.h"
 
 #include <math.h>
@@ -7,6 +7,7 @@
 
 #include "json_values.h"
 #include "plan_fields.h"
+#include "plan_ties.h"
 #include "step_report.h"
 #include "units.h"
 
@@ -64,6 +65,7 @@ static void append_best(GString *out, const PlannerReport *report) {
                          objective_names()[objective], is_priced ? "" : " (GPU time: no price is known)");
   g_string_append_printf(out, "  plan        %s\n  options     %s\n  step time   ", line, options);
   append_time(out, best->step_time_s);
+  interval_append(out, &best->interval);
   g_string_append_printf(out, "\n  throughput  %.0f tokens/s, MFU %.2f %%", best->tokens_per_s, percent(best->mfu));
   append_price(out, report, best);
   g_string_append_c(out, '\n');
@@ -120,6 +122,50 @@ static void append_runners_up(GString *out, const PlannerReport *report) {
     append_price(out, report, other);
     g_string_append_c(out, '\n');
   }
+}
+
+/* "the best", "2.". */
+static void append_rank(GString *out, guint rank) {
+  if (rank == 0)
+    g_string_append(out, "the best");
+  else
+    g_string_append_printf(out, "%u.", rank);
+}
+
+/* The tied plans that `is_ahead` of the recommended one, or behind it, and by how much. */
+static void append_by_chance(GString *out, const GPtrArray *kept, const PlanTie *tie, gboolean is_ahead) {
+  const PlanOutcome *recommended = kept->pdata[tie->recommended];
+  guint n = 0;
+  for (guint i = 0; i < tie->tied->len; i++) {
+    const guint rank = g_array_index(tie->tied, guint, i);
+    const PlanOutcome *other = kept->pdata[rank];
+    if (rank == tie->recommended || (rank < tie->recommended) != is_ahead)
+      continue;
+    g_string_append_printf(out, n++ > 0 ? ", " : "  %s it only by chance: ", is_ahead ? "ahead of" : "behind");
+    append_rank(out, rank);
+    g_string_append_printf(out, " (%+.2f %%)", units_percent(other->score / recommended->score - 1));
+  }
+  if (n > 0)
+    g_string_append_c(out, '\n');
+}
+
+static void append_recommended(GString *out, const PlannerReport *report) {
+  const GPtrArray *kept = report->result->kept;
+  if (kept->len == 1)
+    return;
+  g_auto(PlanTie) tie = plan_tie_of(kept);
+  append_rank(g_string_append(out, "\nRecommended: "), tie.recommended);
+  g_string_append(out, tie.tied->len > 1 ? "\n  the simplest of " : "\n  no other is tied with it");
+  if (tie.tied->len > 1)
+    g_string_append_printf(out, "%u that predictions cannot tell apart", tie.tied->len);
+  g_string_append_printf(out, ": the ratio of two plans is off by up to %.1f %% in four of five cases\n",
+                         percent(tie.width));
+  append_by_chance(out, kept, &tie, TRUE);
+  append_by_chance(out, kept, &tie, FALSE);
+  if (tie.recommended == 0)
+    return;
+  g_autofree char *options = plan_outcome_options(kept->pdata[tie.recommended]);
+  g_string_append_printf(out, "  options     %s\n", options);
 }
 
 static void append_count(GString *out, gint64 n, const char *one_does, const char *many_do) {
@@ -191,6 +237,7 @@ void planner_text(GString *out, const PlannerReport *report) {
   append_best(out, report);
   append_cost(out, report);
   append_runners_up(out, report);
+  append_recommended(out, report);
   append_losers(out, report);
   append_sensitivity(out, report);
   append_launch(out, report);
@@ -202,7 +249,7 @@ void planner_text(GString *out, const PlannerReport *report) {
 
 /* --- JSON --- */
 
-/* {objective, best, runners_up[], losers{…}, sensitivity[], training, launch, search{…}}. */
+/* {objective, best, runners_up[], recommended{…}, losers{…}, sensitivity[], training, launch, search{…}}. */
 
 static void add_field(JsonBuilder *builder, const char *key, const PlanField *field, const Plan *plan) {
   const PlanValue value = plan_field_value(field, plan);
@@ -239,6 +286,7 @@ static void add_outcome(JsonBuilder *builder, const PlanOutcome *best, const Pla
   json_add_text(builder, "model", outcome->model->name);
   json_add_text(builder, "cluster", outcome->cluster->name);
   json_add_number(builder, "step_time_s", outcome->step_time_s);
+  json_add_interval(builder, &outcome->interval);
   json_add_number(builder, "tokens_per_s", outcome->tokens_per_s);
   json_add_number(builder, "behind", best->tokens_per_s / outcome->tokens_per_s - 1);
   json_add_number(builder, "mfu", outcome->mfu);
@@ -268,6 +316,21 @@ static void add_kept(JsonBuilder *builder, const GPtrArray *kept) {
     json_builder_end_object(builder);
   }
   json_builder_end_array(builder);
+}
+
+/* Plans by their rank: 0 is the best, 1 the first runner-up. */
+static void add_recommended(JsonBuilder *builder, const GPtrArray *kept) {
+  g_auto(PlanTie) tie = plan_tie_of(kept);
+  g_autofree char *options = plan_outcome_options(kept->pdata[tie.recommended]);
+  json_begin_object(builder, "recommended");
+  json_add_count(builder, "rank", tie.recommended);
+  json_add_text(builder, "options", options);
+  json_begin_list(builder, "tied");
+  for (guint i = 0; i < tie.tied->len; i++)
+    json_builder_add_int_value(builder, g_array_index(tie.tied, guint, i));
+  json_builder_end_array(builder);
+  json_add_number(builder, "tied_within", tie.width);
+  json_builder_end_object(builder);
 }
 
 static void add_losers(JsonBuilder *builder, const PlannerResult *result) {
@@ -357,6 +420,7 @@ char *planner_json(const PlannerReport *report) {
   json_builder_begin_object(builder);
   json_add_text(builder, "objective", objective_names()[report->request->scoring.objective]);
   add_kept(builder, result->kept);
+  add_recommended(builder, result->kept);
   add_losers(builder, result);
   planner_json_steps(builder, result->kept->pdata[0], report->sensitivity);
   add_training(builder, report->cost);
