@@ -2,9 +2,9 @@
 
 #include <math.h>
 
-#include "units.h"
 #include "json_values.h"
 #include "link_use.h"
+#include "units.h"
 
 static const double least_gain = 0.005; /* of the step, for a link of the chain */
 
@@ -97,6 +97,7 @@ static void append_title(GString *out, const Explanation *e) {
   g_string_append_printf(out, "%s on %d × %s (%s)\n  plan       %s\n  step time  ", step->model_name, step->plan->gpus,
                          step->gpu_name, step->cluster_name, plan);
   append_quantity(out, step->step_time_s, UNIT_SECONDS);
+  interval_append(out, &step->interval);
   g_string_append_printf(out, ", MFU %.2f %%%s\n", percent(step->mfu), step->fits ? "" : "; does not fit in memory");
 }
 
@@ -291,6 +292,16 @@ static void append_chain(GString *out, const Explanation *e) {
 
 /* --- (d) --- */
 
+/* One end of each size's interval, at `offset` in it. */
+static void append_ends(GString *out, const char *label, size_t offset, const Scaling *scaling) {
+  g_string_append_printf(out, "\n  %-12s", label);
+  for (guint i = 0; i < scaling->sizes->len; i++) {
+    const Interval *interval = &g_array_index(scaling->sizes, ScalingSize, i).interval;
+    g_autofree char *end = interval_end_text(*(const double *)((const char *)interval + offset));
+    g_string_append_printf(out, " %10s", end);
+  }
+}
+
 static void append_sizes(GString *out, const Scaling *scaling) {
   g_string_append_printf(out, "  %-12s", "GPUs");
   for (guint i = 0; i < scaling->sizes->len; i++)
@@ -304,6 +315,8 @@ static void append_sizes(GString *out, const Scaling *scaling) {
     g_autofree char *time = units_format(g_array_index(scaling->sizes, ScalingSize, i).step_time_s, UNIT_SECONDS);
     g_string_append_printf(out, " %10s", time);
   }
+  append_ends(out, "  80 % from", offsetof(Interval, low_s), scaling);
+  append_ends(out, "  to", offsetof(Interval, high_s), scaling);
   g_string_append_printf(out, "\n  %-12s", "MFU, %");
   for (guint i = 0; i < scaling->sizes->len; i++)
     g_string_append_printf(out, " %10.2f", percent(g_array_index(scaling->sizes, ScalingSize, i).mfu));
@@ -405,6 +418,7 @@ static void add_size(JsonBuilder *builder, const ScalingSize *size) {
   json_add_count(builder, "global_batch", size->global_batch);
   json_add_count(builder, "micro_batches", size->n_micro_batches);
   json_add_number(builder, "step_time_s", size->step_time_s);
+  json_add_interval(builder, &size->interval);
   json_add_number(builder, "tokens_per_s", size->tokens_per_s);
   json_add_number(builder, "mfu", size->mfu);
   json_add_flag(builder, "fits", size->fits);
@@ -444,6 +458,7 @@ char *explain_json(const Explanation *e) {
   JsonBuilder *builder = json_builder_new();
   json_builder_begin_object(builder);
   json_add_number(builder, "step_time_s", e->step->step_time_s);
+  json_add_interval(builder, &e->step->interval);
   json_add_number(builder, "mfu", e->step->mfu);
   json_add_flag(builder, "fits", e->step->fits);
   json_add_breakdown(builder, "breakdown_s", e->step->breakdown_s);

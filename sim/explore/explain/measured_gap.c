@@ -306,6 +306,7 @@ MeasuredGap *measured_gap_new(const Prediction *prediction, const Plan *plan, do
   g_autoptr(Prediction) apart = ranks_apart(prediction, plan);
   MeasuredGap *gap = g_new0(MeasuredGap, 1);
   gap->predicted_s = prediction->step_time_s;
+  gap->interval = prediction->interval;
   gap->measured_s = measured_s;
   gap->has_framework = plan->framework != NULL;
   gap->options = g_array_new(FALSE, TRUE, sizeof(GapOption));
@@ -377,6 +378,10 @@ static void append_cost(GString *out, const MeasuredGap *gap, const GapCost *cos
   g_string_append_c(out, '\n');
 }
 
+static gboolean is_inside(const MeasuredGap *gap) {
+  return gap->measured_s >= gap->interval.low_s && gap->measured_s <= gap->interval.high_s;
+}
+
 void measured_gap_text(GString *out, const MeasuredGap *gap) {
   const double change = gap->measured_s / gap->predicted_s - 1;
   g_autofree char *measured = units_format(gap->measured_s, UNIT_SECONDS);
@@ -389,8 +394,9 @@ void measured_gap_text(GString *out, const MeasuredGap *gap) {
     g_string_append(out, "as predicted\n");
     return;
   }
-  g_string_append_printf(out, "%s %s than predicted, %+.2f %%\n", difference, change > 0 ? "longer" : "shorter",
-                         units_percent(change));
+  g_string_append_printf(out, "%s %s than predicted, %+.2f %%, as %s\n", difference, change > 0 ? "longer" : "shorter",
+                         units_percent(change),
+                         is_inside(gap) ? "four of five cases may be" : "fewer than one of five cases is");
   if (!gap->has_framework)
     g_string_append(out, "  No --framework is given, so the prediction has no framework overheads. Give it first.\n");
   append_options(out, gap);
@@ -403,6 +409,7 @@ void measured_gap_json(JsonBuilder *builder, const MeasuredGap *gap) {
   json_begin_object(builder, "measured");
   json_add_number(builder, "step_time_s", gap->measured_s);
   json_add_number(builder, "difference_s", gap->measured_s - gap->predicted_s);
+  json_add_flag(builder, "inside_interval", is_inside(gap));
   json_begin_list(builder, "options");
   for (guint i = 0; i < gap->options->len; i++) {
     const GapOption *option = &g_array_index(gap->options, GapOption, i);

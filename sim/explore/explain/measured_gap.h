@@ -28,7 +28,8 @@ typedef struct {
 
 typedef struct {
   double predicted_s, measured_s;
-  char *origin; /* how the measured time was derived, to print beside it; owned; NULL: it was given */
+  Interval interval; /* of predicted_s */
+  char *origin;      /* how the measured time was derived, to print beside it; owned; NULL: it was given */
   gboolean has_framework;
   GArray *options; /* of GapOption: those that bring the step closer to the measured one or past it, closest first */
   GArray *costs;   /* of GapCost: those that change the step; factor nearest to 1 first, NAN last */

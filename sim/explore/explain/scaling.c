@@ -12,6 +12,7 @@ static ScalingSize size_of(const PlanOutcome *outcome) {
                       .n_micro_batches = plan->n_micro_batches,
                       .dp = plan->dp,
                       .step_time_s = outcome->step_time_s,
+                      .interval = outcome->interval,
                       .tokens_per_s = outcome->tokens_per_s,
                       .mfu = outcome->mfu,
                       .fits = outcome->fits};

@@ -8,6 +8,7 @@ typedef struct {
   gint64 global_batch, n_micro_batches; /* per step; per pipeline */
   int dp;
   double step_time_s, tokens_per_s, mfu;
+  Interval interval;                   /* of step_time_s */
   double gpu_s_per_token[N_BREAKDOWN]; /* mean over ranks × GPUs / tokens */
   gboolean fits;
 } ScalingSize;

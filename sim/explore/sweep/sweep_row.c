@@ -120,6 +120,8 @@ static const struct {
     {"least_bytes", OWN(CELL_REAL, SWEEP_LEAST_BYTES)},
     {"dollars_per_gpu_hour", OWN(CELL_REAL, SWEEP_DOLLARS_PER_GPU_HOUR)},
     {"dollars_per_million_tokens", OWN(CELL_REAL, SWEEP_DOLLARS_PER_MILLION_TOKENS)},
+    {"interval_low_s", REAL(interval.low_s)},
+    {"interval_high_s", REAL(interval.high_s)},
 };
 
 /* Of the report. */

@@ -9,7 +9,8 @@
  *     memory_used                            share of a GPU's memory, including the margin, used by the worst rank in
  *                                            all
  *     least_bytes                            if it was not run: its lower bound (memory_bound.h)
- *     dollars_per_gpu_hour …                 if a price is known */
+ *     dollars_per_gpu_hour …                 if a price is known
+ *     interval_low_s, interval_high_s        interval.low_s and high_s of `simulate --json` */
 #pragma once
 #include "space.h"
 #include "step_report.h"

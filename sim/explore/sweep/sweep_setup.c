@@ -11,6 +11,7 @@
 
 #include "data_path.h"
 #include "error.h"
+#include "interval.h"
 #include "splitmix.h"
 
 enum { N_ROUNDS = 6 };
@@ -137,6 +138,12 @@ static gsize padded(gsize n, gsize align) {
   return (n + align - 1) / align * align;
 }
 
+/* What intervals are from. */
+static gboolean add_intervals(GArray *facts, GError **error) {
+  g_autofree char *file = interval_file(error);
+  return file != NULL && add_file(facts, file, error, "prediction errors");
+}
+
 /* The program's note of what it was linked from, in hexadecimal digits; the first object is the program. */
 static int take_build_id(struct dl_phdr_info *object, size_t size, gpointer id) {
   for (int i = 0; i < object->dlpi_phnum; i++) {
@@ -181,6 +188,8 @@ GArray *sweep_facts(const SweepSetup *setup, GError **error) {
   for (int axis = 0; axis < space_n_axes(setup->space); axis++)
     if (!add_axis(facts, setup->space, axis, error))
       return NULL;
+  if (!add_intervals(facts, error))
+    return NULL;
   return g_steal_pointer(&facts);
 }
 
