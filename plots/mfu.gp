@@ -3,15 +3,18 @@
 #     gnuplot -e "data='x.dat'; out='x.svg'" plots/mfu.gp
 #
 # The data: a block per series, blocks separated by two empty lines; the first line of a block is the series' name in
-# double quotes, then the columns: gpus mfu fits
-#   mfu    as a share
-#   fits   1; 0 where the plan needs more memory than a GPU has: such points are struck through
-# Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, ylabel; columns and rows
-# of a .txt.
+# double quotes, then the columns: gpus mfu fits low high
+#   mfu        as a share
+#   fits       1; 0 where the plan needs more memory than a GPU has: such points are struck through
+#   low high   with band = 1: between these four of five cases are
+# Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, ylabel; band; columns and
+# rows of a .txt.
 
 if (!exists("out")) { out = "mfu.svg" }
 if (!exists("format")) { format = out[strlen(out)-2:] }
 if (!exists("title")) { title = "Model FLOP/s utilisation" }
+if (!exists("band")) { band = 0 }
+band = band + 0
 if (!exists("ylabel")) { ylabel = "MFU (% of peak FLOP/s)" }
 
 width = 900
@@ -44,7 +47,11 @@ if (odd > 0 && words(counts) <= 12) {
 }
 set key below center horizontal Left reverse samplen 3.5 spacing 1.25 height 0.8
 
-plot for [i = 0:n - 1] data index i using 1:(100 * $2) with linespoints lw 1.8 dt dash_of(i) pt (is_text ? i + 1 : mark_of(i)) \
+set style fill transparent solid 0.13 noborder
+plot for [i = 0:(is_text || !band ? -1 : n - 1)] data index i using 1:(100 * $4):(100 * $5) skip 1 with filledcurves \
+       fc rgb colour_of(i) notitle, \
+     for [k = 1:(is_text || !band ? 0 : 1)] NaN with filledcurves fc rgb "#666666" title (band ? "four of five cases" : ""), \
+     for [i = 0:n - 1] data index i using 1:(100 * $2) with linespoints lw 1.8 dt dash_of(i) pt (is_text ? i + 1 : mark_of(i)) \
        ps mark lc rgb colour_of(i) title columnheader(1), \
      for [i = 0:n - 1] data index i using 1:($3 == 0 ? 100 * $2 : NaN) skip 1 with points pt (is_text ? 24 : 2) \
        ps 2.2 * mark lw 2 lc rgb "#000000" notitle, \

@@ -3,13 +3,14 @@
 #     gnuplot -e "data='x.dat'; out='x.svg'" plots/pareto.gp
 #
 # The data: three blocks, separated by two empty lines; the first line of a block is its name in double quotes, then
-# the columns: memory throughput label
+# the columns: memory throughput label low high
 #   first block     the front, memory ascending; its points are numbered, their labels listed
 #   second block    what fits but is beaten
 #   third block     what does not fit in memory; the last two may have only "NaN NaN"
 #   label           in double quotes
+#   low high        with band = 1: between these four of five cases are, drawn for the front
 # Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, xlabel, ylabel;
-# capacity, a line at a GPU's memory, 0 = none; columns and rows of a .txt.
+# capacity, a line at a GPU's memory, 0 = none; band; columns and rows of a .txt.
 
 if (!exists("out")) { out = "pareto.svg" }
 if (!exists("format")) { format = out[strlen(out)-2:] }
@@ -17,13 +18,20 @@ if (!exists("title")) { title = "Throughput against memory" }
 if (!exists("xlabel")) { xlabel = "memory of the fullest GPU (GB = 1e9 bytes)" }
 if (!exists("ylabel")) { ylabel = "throughput" }
 if (!exists("capacity")) { capacity = 0 }
+if (!exists("band")) { band = 0 }
 capacity = capacity + 0.0
+band = band + 0
 
 stats data using 1:2 skip 1 nooutput
 right = capacity > STATS_max_x ? capacity : STATS_max_x
 left = capacity > 0 && capacity < STATS_min_x ? capacity : STATS_min_x
 low = STATS_min_y
 high = STATS_max_y
+if (band) {
+  stats data index 0 using 4:5 skip 1 nooutput
+  low = STATS_min_x < low ? STATS_min_x : low
+  high = STATS_max_y > high ? STATS_max_y : high
+}
 if (high == low) { low = high < 0 ? 2 * high : 0; high = high > 0 ? high : low + 1 }
 span = right > left ? right - left : (right != 0 ? abs(right) : 1)
 floor_of_y = low < 0 || low > 0.5 * high ? low - 0.1 * (high - low) : 0
@@ -91,6 +99,8 @@ if (capacity > 0) {
 plot data index 2 using 1:2 skip 1 with points pt 2 ps 0.9 * mark lc rgb "#999999" title "does not fit in memory", \
   data index 1 using 1:2 skip 1 with points pt 6 ps 0.9 * mark lc rgb colour_of(5) title "fits, not on the front", \
   data index 0 using 1:2 skip 1 with steps lw 1.4 dt 1 lc rgb colour_of(1) notitle, \
+  for [k = 1:(band && !is_text ? 1 : 0)] data index 0 using 1:2:4:5 skip 1 with yerrorbars pt 7 ps 0.1 lw 1.2 \
+    lc rgb "#8fb8d6" title (band ? "four of five cases" : ""), \
   data index 0 using 1:2 skip 1 with points pt 7 ps 1.1 * mark lc rgb colour_of(1) title "the front", \
   data index 0 using (is_numbered($0) ? $1 : NaN):2:(number($0)) skip 1 with labels right offset -0.8, 0.4 \
     font px(14) notitle

@@ -5,8 +5,9 @@
 # The data: the first line names the columns, each in double quotes: "label" "compute" "tp" …; then a row per bar:
 #   label   in double quotes, left of the bar
 #   parts   lengths, in the order of the names; NaN in all: no bar
+#   low high   with band = 1, behind them: between these four of five cases' sums are; NaN: not known
 # Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, xlabel; parts = the
-# names of the columns, separated by spaces; capacity = a line across the bars, 0 = none; unit = of it; total = format
+# names of the columns, separated by spaces; band; capacity = a line across the bars, 0 = none; unit = of it; total = format
 # of the number at a bar's end ('%.1f'; '' = none). A .txt has no bars, only these numbers.
 
 if (!exists("out")) { out = "stack.svg" }
@@ -16,6 +17,8 @@ if (!exists("xlabel")) { xlabel = "" }
 if (!exists("capacity")) { capacity = 0 }
 if (!exists("total")) { total = "%.4g" }
 if (!exists("unit")) { unit = "" }
+if (!exists("band")) { band = 0 }
+band = band + 0
 capacity = capacity + 0.0
 n_parts = words(parts)
 
@@ -24,6 +27,11 @@ up_to(i) = sum [j = 1:i] column(j + 1)
 stats data using (longest = (strlen(strcol(1)) > longest ? strlen(strcol(1)) : longest), up_to(n_parts)) skip 1 nooutput
 n = STATS_records + STATS_invalid
 highest = STATS_records > 0 && STATS_max > capacity ? STATS_max : capacity
+if (band) {
+  stats data using (column(n_parts + 3)) skip 1 nooutput
+  highest = STATS_max > highest ? STATS_max : highest
+}
+end_of(k) = band && column(n_parts + 3) > up_to(n_parts) ? column(n_parts + 3) : up_to(n_parts)
 if (!(highest > 0)) { highest = 1 }
 
 bar_px = n <= 12 ? 34 : (n <= 32 ? 24 : (n <= 300 ? 16 : 4800.0 / n))
@@ -83,6 +91,8 @@ if (is_text) {
       border lc rgb border_colour title word(parts, i), \
     data using (capacity > 0 ? capacity : NaN):(-0.6):(0):(n + 0.2) skip 1 every ::0::0 with vectors nohead lw 1.8 \
       dt (8, 5) lc rgb "#000000" notitle, \
-    data using (strlen(total) ? beside(up_to(n_parts)) : NaN):0:(strlen(total) ? named($0, sprintf(total, up_to(n_parts))) : "") skip 1 \
+    for [k = 1:band] data using (up_to(n_parts)):0:(column(n_parts + 2)):(column(n_parts + 3)) skip 1 with xerrorbars \
+      pt 7 ps 0.1 lw 1.6 lc rgb "#000000" title (band ? "4 of 5 cases" : ""), \
+    data using (strlen(total) ? beside(end_of(0)) : NaN):0:(strlen(total) ? named($0, sprintf(total, up_to(n_parts))) : "") skip 1 \
       with labels left offset 0.6, 0 font label_font notitle
 }

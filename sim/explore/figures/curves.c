@@ -165,7 +165,14 @@ static GArray *mfu_points(GArray *runs, int n_threads, LeftOut *left_out, GError
       leave_out(left_out, run->label, "GPUs", run->plan->gpus, run->problem->message);
       continue;
     }
-    MfuPoint point = {g_intern_string(run->label), run->plan->gpus, run->outcome->mfu, run->outcome->fits};
+    const double mfu = run->outcome->mfu, step_s = run->outcome->step_time_s;
+    const Interval *interval = &run->outcome->interval;
+    const MfuPoint point = {.series = g_intern_string(run->label),
+                            .n_gpus = run->plan->gpus,
+                            .mfu = mfu,
+                            .low = mfu * step_s / interval->high_s,
+                            .high = mfu * step_s / interval->low_s,
+                            .fits = run->outcome->fits};
     g_array_append_val(points, point);
   }
   return points;

@@ -54,6 +54,8 @@ Picture *runs_breakdown_picture(const GArray *runs, const char *title, int colum
     const Variant *run = variants_get(runs, i);
     g_autofree char *label = label_of(run);
     stack_add(stack, label, run->outcome != NULL ? run->outcome->breakdown_s : NULL);
+    if (run->outcome != NULL)
+      stack_set_interval(stack, run->outcome->interval.low_s, run->outcome->interval.high_s);
   }
   return stack_picture(stack, columns, error);
 }
@@ -116,8 +118,12 @@ Picture *runs_pareto_picture(const GArray *runs, const char *title, GError **err
     if (run->outcome == NULL)
       continue;
     fits[n] = run->outcome->fits;
-    points[n++] =
-        (ParetoPoint){.label = run->label, .x = run->outcome->total_bytes * 1e-9, .y = run->outcome->tokens_per_s};
+    const double tokens = run->outcome->tokens_per_s * run->outcome->step_time_s;
+    points[n++] = (ParetoPoint){.label = run->label,
+                                .x = run->outcome->total_bytes * 1e-9,
+                                .y = run->outcome->tokens_per_s,
+                                .low = tokens / run->outcome->interval.high_s,
+                                .high = tokens / run->outcome->interval.low_s};
   }
   pareto_rank(points, fits, n);
   const ParetoLook look = {.title = title,

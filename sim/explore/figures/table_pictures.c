@@ -232,7 +232,24 @@ static char *axis_words(const CsvTable *table, int column, double *divisor) {
 typedef struct {
   int x, y, fits; /* columns; fits −1: none */
   double x_divisor, y_divisor;
+  int step, low, high; /* columns of the step's time and its interval; −1: none, or y is no rate */
 } ParetoAxes;
+
+/* A rate is as many times higher as the step is shorter. */
+static gboolean read_interval(const CsvTable *table, guint row, const ParetoAxes *axes, ParetoPoint *point,
+                              GError **error) {
+  double step_s, low_s, high_s;
+  if (axes->step < 0 || axes->low < 0 || axes->high < 0)
+    return TRUE;
+  if (!read_number(table, row, axes->step, &step_s, error) || !read_number(table, row, axes->low, &low_s, error) ||
+      !read_number(table, row, axes->high, &high_s, error))
+    return FALSE;
+  if (step_s > 0 && low_s > 0 && high_s > 0) {
+    point->low = point->y * step_s / high_s;
+    point->high = point->y * step_s / low_s;
+  }
+  return TRUE;
+}
 
 /* GArray of ParetoPoint, without labels, and of whether each fits, of the rows that have both numbers. */
 static GArray *pareto_points(Drawn *drawn, const ParetoAxes *axes, GArray *fits, GError **error) {
@@ -248,6 +265,8 @@ static GArray *pareto_points(Drawn *drawn, const ParetoAxes *axes, GArray *fits,
       continue;
     point.x /= axes->x_divisor;
     point.y /= axes->y_divisor;
+    if (!read_interval(table, row, axes, &point, error))
+      return NULL;
     g_array_append_val(points, point);
     g_array_append_val(fits, is_fit);
     g_array_append_val(drawn->rows, row);
@@ -283,6 +302,10 @@ static gboolean choose_axes(const CsvTable *table, const ParetoColumns *columns,
   axes->fits = fits >= 0 ? fits : status;
   axes->x = choose_column(table, columns->x, known_x, error);
   axes->y = axes->x >= 0 ? choose_column(table, columns->y, known_y, error) : -1;
+  const char *y = axes->y >= 0 ? g_ptr_array_index(table->columns, axes->y) : "";
+  axes->step = g_strv_contains(known_y, y) ? csv_table_find_column(table, "step_time_s") : -1;
+  axes->low = csv_table_find_column(table, "interval_low_s");
+  axes->high = csv_table_find_column(table, "interval_high_s");
   return axes->y >= 0;
 }
 

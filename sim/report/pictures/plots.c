@@ -31,11 +31,20 @@ Picture *plot_bubble(const BubblePoint *points, int n_points, gboolean joined, c
 
 Picture *plot_mfu(const MfuPoint *points, int n_points, const char *title, GError **error) {
   Picture *picture = new_picture("mfu", title, n_points, error);
+  gboolean has_band = n_points > 0;
+  for (int i = 0; i < n_points; i++)
+    has_band &= points[i].high > 0;
+  if (picture != NULL && has_band)
+    picture_set_number(picture, "band", 1);
   for (int i = 0; picture != NULL && i < n_points; i++) {
     picture_begin_series(picture, points[i].series, i > 0 ? points[i - 1].series : NULL);
     picture_add_number(picture, points[i].n_gpus);
     picture_add_number(picture, points[i].mfu);
     picture_add_number(picture, points[i].fits);
+    if (has_band) {
+      picture_add_number(picture, points[i].low);
+      picture_add_number(picture, points[i].high);
+    }
     picture_end_row(picture);
   }
   return picture;
@@ -92,6 +101,13 @@ void pareto_rank(ParetoPoint *points, const gboolean *fits, int n_points) {
   }
 }
 
+static gboolean all_have_intervals(const ParetoPoint *points, int n_points) {
+  gboolean all = TRUE;
+  for (int i = 0; all && i < n_points; i++)
+    all = points[i].high > 0;
+  return all;
+}
+
 Picture *plot_pareto(const ParetoPoint *points, int n_points, const ParetoLook *look, GError **error) {
   static const char *const names[N_PARETO] = {"front", "beaten", "does not fit"};
   Picture *picture = new_picture("pareto", look->title, n_points, error);
@@ -100,6 +116,9 @@ Picture *plot_pareto(const ParetoPoint *points, int n_points, const ParetoLook *
   picture_set(picture, "xlabel", look->xlabel);
   picture_set(picture, "ylabel", look->ylabel);
   picture_set_number(picture, "capacity", look->capacity);
+  const gboolean has_intervals = all_have_intervals(points, n_points);
+  if (has_intervals)
+    picture_set_number(picture, "band", 1);
   g_string_append_printf(picture->notes, "\nThe front: %s, %s, plan\n", look->xlabel, look->ylabel);
   for (int place = 0; place < N_PARETO; place++) {
     int n = 0;
@@ -110,13 +129,17 @@ Picture *plot_pareto(const ParetoPoint *points, int n_points, const ParetoLook *
       picture_add_number(picture, points[i].x);
       picture_add_number(picture, points[i].y);
       picture_add_text(picture, points[i].label);
+      if (has_intervals) {
+        picture_add_number(picture, points[i].low);
+        picture_add_number(picture, points[i].high);
+      }
       picture_end_row(picture);
       if (place == PARETO_FRONT)
         g_string_append_printf(picture->notes, "%12.6g %12.6g  %s\n", points[i].x, points[i].y, points[i].label);
       n++;
     }
     if (n == 0) /* an empty block would not count as one */
-      g_string_append(picture->data, "NaN NaN \"\"\n");
+      g_string_append(picture->data, has_intervals ? "NaN NaN \"\" NaN NaN\n" : "NaN NaN \"\"\n");
   }
   return picture;
 }

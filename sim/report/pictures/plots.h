@@ -14,8 +14,9 @@ Picture *plot_bubble(const BubblePoint *points, int n_points, gboolean joined, c
 typedef struct {
   const char *series;
   int n_gpus;
-  double mfu;    /* share */
-  gboolean fits; /* in memory */
+  double mfu;       /* share */
+  gboolean fits;    /* in memory */
+  double low, high; /* between these four of five cases are, drawn as a band; 0: not known */
 } MfuPoint;
 Picture *plot_mfu(const MfuPoint *points, int n_points, const char *title, GError **error);
 
@@ -32,6 +33,7 @@ typedef struct {
   const char *label; /* listed beside the picture */
   double x, y;       /* in the units of the axis names; less x and more y is better */
   ParetoPlace place; /* (set by pareto_rank()) */
+  double low, high;  /* of y: between these four of five cases are, drawn for the front; 0: not known */
 } ParetoPoint;
 typedef struct {
   const char *title, *xlabel, *ylabel;

@@ -21,6 +21,7 @@ static Stack *stack_new(const char *title, const char *unit, const char *total, 
   stack->parts = g_ptr_array_new();
   stack->labels = g_ptr_array_new_with_free_func(g_free);
   stack->lengths = g_array_new(FALSE, TRUE, sizeof(double));
+  stack->intervals = g_array_new(FALSE, TRUE, sizeof(double));
   return stack;
 }
 
@@ -51,6 +52,7 @@ void stack_free(Stack *stack) {
   g_ptr_array_unref(stack->parts);
   g_ptr_array_unref(stack->labels);
   g_array_unref(stack->lengths);
+  g_array_unref(stack->intervals);
   g_free(stack);
 }
 
@@ -60,6 +62,20 @@ void stack_add(Stack *stack, const char *label, const double *lengths) {
     double length = lengths != NULL ? lengths[part] * stack->scale : 0;
     g_array_append_val(stack->lengths, length);
   }
+  g_array_set_size(stack->intervals, 2 * stack->labels->len);
+}
+
+void stack_set_interval(Stack *stack, double low, double high) {
+  double *interval = &g_array_index(stack->intervals, double, 2 * (stack->labels->len - 1));
+  interval[0] = low * stack->scale;
+  interval[1] = high * stack->scale;
+}
+
+static gboolean has_intervals(const Stack *stack) {
+  for (guint i = 0; i < stack->intervals->len; i++)
+    if (g_array_index(stack->intervals, double, i) > 0)
+      return TRUE;
+  return FALSE;
 }
 
 static double length_of(const Stack *stack, guint bar, guint part) {
@@ -96,10 +112,16 @@ static void add_rows(Picture *picture, const Stack *stack, const GArray *used) {
   }
   picture_end_row(picture);
   picture_set(picture, "parts", names->str);
+  if (has_intervals(stack))
+    picture_set_number(picture, "band", 1);
   for (guint bar = 0; bar < stack->labels->len; bar++) {
     picture_add_text(picture, g_ptr_array_index(stack->labels, bar));
     for (guint i = 0; i < used->len; i++)
       picture_add_number(picture, length_of(stack, bar, g_array_index(used, guint, i)));
+    for (guint end = 0; end < 2 && has_intervals(stack); end++) {
+      const double at = g_array_index(stack->intervals, double, 2 * bar + end);
+      picture_add_number(picture, at > 0 ? at : NAN);
+    }
     picture_end_row(picture);
   }
 }

@@ -13,6 +13,7 @@ typedef struct {
   GPtrArray *parts;     /* of const char *: names, one word each */
   GPtrArray *labels;    /* of char *: one per bar */
   GArray *lengths;      /* of double: [bars × parts] */
+  GArray *intervals;    /* of double: [bars × 2], between which four of five cases' sums are; 0: not known */
 } Stack;
 
 /* Bars of N_BREAKDOWN parts in seconds, shown in the unit that suits `longest_s`. */
@@ -26,6 +27,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Stack, stack_free)
 
 /* Append a bar below the others: a length ≥ 0 per part; NULL: no lengths, and its label says why. */
 void stack_add(Stack *stack, const char *label, const double *lengths);
+/* Of the last bar, in the unit of the given lengths; drawn if any bar has one. */
+void stack_set_interval(Stack *stack, double low, double high);
 /* Parts that are 0 in all bars are left out. `columns`: width of the terminal it may be shown in. Owned by the
  * caller; NULL with INPUT if no bar has any length. */
 Picture *stack_picture(const Stack *stack, int columns, GError **error);
