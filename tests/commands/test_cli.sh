@@ -96,7 +96,7 @@ check_errors '1: the key "gpus" is missing' '{}'
 check_errors '1: unknown key "seem";did you mean "seen"' "$whole, seem: []}"
 check_errors '1: low: found "1.5";0.001 to 1' "$(echo "$whole}" | sed 's/low: 1/low: 1.5/')"
 check_errors '1: models: found "moe";experts' "$whole, seen: [{cluster: a, framework: b, models: moe, rows: 1, low: 1, high: 1}]}"
-check_errors 'the same was measured twice' "$whole, seen: [$(printf '{cluster: a, framework: b, models: experts, rows: 1, low: 1, high: 1}, %.0s' 1 2)]}"
+check_errors '1: the same was measured twice' "$whole, seen: [$(printf '{cluster: a, framework: b, models: experts, rows: 1, low: 1, high: 1}, %.0s' 1 2)]}"
 printf '%s}\n' "$whole" >$published
 check_line "0|step time;GPU without published steps|simulate $plan"
 printf '%s\n' "$shipped" >$published
