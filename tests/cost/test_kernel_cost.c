@@ -14,6 +14,7 @@ static const double latency_s = 1e-6, hbm_Bps = 0.5e12, sm_flops = 1e12;
 static Gpu toy_gpu(void) {
   return (Gpu){
       .n_sms = 4,
+      .rate = 1,
       .peak_flops = {[NUMBER_BF16] = 8e12, [NUMBER_FP8] = 16e12},
       .sustained = {[NUMBER_BF16] = 0.5},
       .under_load = 1,

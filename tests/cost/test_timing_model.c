@@ -36,6 +36,7 @@ static Cluster toy_cluster(void) {
       .peak_flops = {[NUMBER_BF16] = 300e12},
       .sustained = {[NUMBER_BF16] = 0.9},
       .under_load = 1,
+      .rate = 1,
       .hbm_Bps = 2e12,
       .hbm_efficiency = 0.8,
       .tiles = {{128, 128, 0.9}, {64, 64, 0.7}},
