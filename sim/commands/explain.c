@@ -136,13 +136,6 @@ static Scaling *make_scaling(const ExplainVerb *o, const SpacePoint *point, cons
   return scaling_new(point, sizes, o->weak, error);
 }
 
-static void append_kinds(GString *text, const Prediction *prediction, const Profile *recorded) {
-  g_autoptr(Profile) predicted = profile_of_trace(prediction->trace);
-  g_autoptr(ProfileCompare) compare = profile_compare_new(predicted, recorded);
-  g_string_append_c(text, '\n');
-  profile_compare_text(text, compare, FALSE);
-}
-
 static int explain(const ExplainVerb *o, const SpacePoint *point, const Scaling *scaling, GError **error) {
   g_autoptr(Prediction) prediction = predict(point->model, point->cluster, point->plan, error);
   if (prediction == NULL)
@@ -155,14 +148,20 @@ static int explain(const ExplainVerb *o, const SpacePoint *point, const Scaling 
   explanation->is_weak = o->weak;
   g_autoptr(MeasuredGap) gap = o->measured != NULL ? gap_of(o, point, prediction, &step) : NULL;
   explanation->gap = gap;
+  g_autoptr(Profile) predicted = o->recorded != NULL ? profile_of_trace(prediction->trace) : NULL;
+  g_autoptr(ProfileCompare) kinds = predicted != NULL ? profile_compare_new(predicted, o->recorded) : NULL;
+  if (gap != NULL)
+    gap->kinds = kinds;
   if (o->json) {
     g_autofree char *json = explain_json(explanation);
     fputs(json, stdout);
   } else {
     g_autoptr(GString) text = g_string_new(NULL);
     explain_text(text, explanation);
-    if (o->recorded != NULL)
-      append_kinds(text, prediction, o->recorded);
+    if (kinds != NULL) {
+      g_string_append_c(text, '\n');
+      profile_compare_text(text, kinds, FALSE);
+    }
     fputs(text->str, stdout);
   }
   return step.fits ? 0 : 1;

@@ -118,6 +118,11 @@ static void add_rows(JsonBuilder *json, const char *key, const char *name, const
   json_builder_end_array(json);
 }
 
+void profile_compare_add(JsonBuilder *json, const ProfileCompare *compare) {
+  add_rows(json, "parts", "part", compare->parts);
+  add_rows(json, "kinds", "kind", compare->kinds);
+}
+
 char *profile_compare_json(const ProfileCompare *compare) {
   const ProfileDifference *step = &g_array_index(compare->parts, ProfileDifference, STEP);
   JsonBuilder *json = json_builder_new();
@@ -127,8 +132,7 @@ char *profile_compare_json(const ProfileCompare *compare) {
   json_add_number(json, "measured", step->measured_s);
   json_add_number(json, "error", compare_error(step->predicted_s, step->measured_s));
   json_builder_end_object(json);
-  add_rows(json, "parts", "part", compare->parts);
-  add_rows(json, "kinds", "kind", compare->kinds);
+  profile_compare_add(json, compare);
   json_builder_end_object(json);
   return json_finish(json);
 }

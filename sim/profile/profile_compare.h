@@ -1,6 +1,8 @@
 /* A predicted step beside a recorded one, by the parts of a step and by kinds of kernel: means over ranks and steps.
  * The two need not be of one Program. */
 #pragma once
+#include <json-glib/json-glib.h>
+
 #include "profile_sums.h"
 
 typedef struct {
@@ -19,5 +21,7 @@ void profile_compare_free(ProfileCompare *compare);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ProfileCompare, profile_compare_free)
 
 void profile_compare_text(GString *out, const ProfileCompare *compare, gboolean colour);
+/* The members `parts` and `kinds` of an object. */
+void profile_compare_add(JsonBuilder *json, const ProfileCompare *compare);
 /* Owned by the caller. */
 char *profile_compare_json(const ProfileCompare *compare);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # test_json_keys.sh STEPSIM: every key that a verb prints with --json stands in its row of docs/json.md; those of
-# breakdown_s in that of simulate, of which the other rows say {…}, and those of explain's sensitivity in that of plan.
+# breakdown_s in that of simulate, of which the other rows say {…}, and those of explain's sensitivity in that of plan, of its measured kinds in that of compare.
 # A plan's keys are its options.
 docs=$(dirname "$0")/../../docs/json.md
 work=$(mktemp -d) || exit 99
@@ -21,7 +21,7 @@ options() {
 documented() {
   "$stepsim" "$@" --json >"$work/out" 2>"$work/err"
   grep -oE '"[A-Za-z_]+" ?:' "$work/out" | tr -cd 'A-Za-z_\n' | sort -u >"$work/keys"
-  { words "$1"; [ "$1" != explain ] || words plan; case $1 in plan | explain) options ;; esac; echo compute recompute tp pp cp ep dp bubble optimizer host offload other | tr ' ' '\n'; } | sort -u >"$work/row"
+  { words "$1"; [ "$1" != explain ] || { words plan; words compare; }; case $1 in plan | explain) options ;; esac; echo compute recompute tp pp cp ep dp bubble optimizer host offload other | tr ' ' '\n'; } | sort -u >"$work/row"
   undocumented=$(comm -23 "$work/keys" "$work/row")
   [ "$(wc -l <"$work/keys")" -ge 5 ] && [ -z "$undocumented" ]
   result $? "docs/json.md has the keys of $1" "not there: $undocumented; $(cat "$work/err")"
@@ -45,4 +45,10 @@ documented plan --model llama-3-8b --cluster llama3-h100 --gpus 16 --global-batc
 documented compare "$work/trace.json" "$work/trace.json"
 documented trace "$work/trace.json"
 documented fit "$(dirname "$0")/../../docs/plots-measured.csv" --cluster selene --suggest 1
+# shellcheck disable=SC2086
+"$stepsim" simulate $plan --trace "$work/recorded.json" >/dev/null
+# shellcheck disable=SC2086
+documented explain $plan --measured "$work/recorded.json"
+grep -q '"difference_s"' "$work/out" && grep -q '"kinds"' "$work/out"
+result $? "explain sets a recording beside the step by kind" "$(cat "$work/out")"
 finish

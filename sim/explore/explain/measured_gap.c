@@ -431,6 +431,8 @@ void measured_gap_json(JsonBuilder *builder, const MeasuredGap *gap) {
     json_builder_end_object(builder);
   }
   json_builder_end_array(builder);
+  if (gap->kinds != NULL)
+    profile_compare_add(builder, gap->kinds);
   json_builder_end_object(builder);
 }
 

@@ -5,6 +5,7 @@
 #include <json-glib/json-glib.h>
 
 #include "predict.h"
+#include "profile_compare.h"
 #include "step_report.h"
 
 /* The plan with one option changed; only if it still fits in memory. */
@@ -33,6 +34,7 @@ typedef struct {
   gboolean has_framework;
   GArray *options; /* of GapOption: those that bring the step closer to the measured one or past it, closest first */
   GArray *costs;   /* of GapCost: those that change the step; factor nearest to 1 first, NAN last */
+  const ProfileCompare *kinds; /* borrowed; NULL: the step was given as a number, not recorded by a profiler */
 } MeasuredGap;
 
 /* `plan` as passed to predict(); `measured_s` > 0. Options the plan cannot have are left out. A single slow rank is
