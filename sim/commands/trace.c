@@ -40,7 +40,9 @@ static gboolean parse_options(TraceOptions *o, int *argc, char ***argv, GError *
       {"trace", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->trace,
        "write all ranks on one clock as a Chrome trace (- is standard output, without a report)", "FILE.json"},
       {"gpu", 0, 0, G_OPTION_ARG_FILENAME, &o->gpu,
-       "set products and attention beside the model of this GPU: a name in topologies/gpus, or a file", "NAME"},
+       "set products, attention and passes over memory beside the model of this GPU: a name in topologies/gpus, or a "
+       "file",
+       "NAME"},
       {"output", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->output,
        "with --gpu: write a GPU file with the measured times (- is standard output, without a report)", "FILE.yaml"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
@@ -74,9 +76,9 @@ static gboolean print_outputs(const TraceOptions *o, const Profile *profile, GEr
     g_propagate_error(error, problem);
     return FALSE;
   }
-  if (o->output != NULL && shapes->shapes->len == 0)
+  if (o->output != NULL && shapes->shapes->len + shapes->passes->len == 0)
     return fail_input(error,
-                      "--output: found no product or attention with its sizes in %s, expected some to write "
+                      "--output: found no kernel with its sizes in %s, expected some to write "
                       "(record with record_shapes=True)",
                       profile_rank(profile, 0)->file);
   g_autofree char *base =
@@ -94,7 +96,7 @@ static gboolean print_outputs(const TraceOptions *o, const Profile *profile, GEr
   if (json == NULL && !o->no_report) {
     profile_text(out, sums, o->kernels, colour);
     if (shapes != NULL)
-      profile_shapes_text(out, shapes, &gpu, colour);
+      profile_shapes_text(out, shapes, &gpu, o->kernels, colour);
   }
   fputs(out->str, stdout);
   return TRUE;

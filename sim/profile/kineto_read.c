@@ -124,6 +124,8 @@ static gboolean see_activity(Reader *reader, const JsonFile *event, gboolean is_
   activity.kind = is_kernel ? kind_by_name(reader, activity.name) : PROFILE_COPY;
   if (activity.kind == PROFILE_COLLECTIVE)
     activity.collective_index = collective_of(reader, name, args);
+  if (!is_kernel)
+    activity.operator_index = profile_copy(reader->profile, name, (double)integer_of(args, "bytes", 0));
   reader->device = integer_of(args, "device", reader->device);
   const Origin origin = {integer_of(args, "correlation", -1), id_of(args)};
   g_array_append_val(reader->rank->activities, activity);
@@ -280,6 +282,8 @@ static void link_origins(Reader *reader) {
     if (call == NULL && launch != NULL)
       call = call_around(reader->calls, around, launch);
     activity->issued_ns = launch != NULL ? launch->begin_ns : -1;
+    if (activity->kind == PROFILE_COPY)
+      continue;
     activity->operator_index = call != NULL ? call->index : -1;
     activity->call = call != NULL ? (gint32)(call - (const Call *)(const void *)reader->calls->data) : -1;
     if (call != NULL && (activity->kind == PROFILE_OTHER || activity->kind == PROFILE_ELEMENTWISE))

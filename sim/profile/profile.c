@@ -102,6 +102,16 @@ gint32 profile_operator(Profile *profile, ProfileOperator call) {
   return number_of(profile->op_numbers, profile->operators, &key, sizeof key);
 }
 
+gint32 profile_copy(Profile *profile, const char *name, double bytes) {
+  static const char *const known[] = {"Memcpy DtoD", "Memset"};
+  for (gsize i = 0; bytes >= 1 && bytes < 1e15 && i < G_N_ELEMENTS(known); i++)
+    if (g_str_has_prefix(name, known[i])) {
+      g_autofree char *dims = g_strdup_printf("[[%.0f]]", bytes);
+      return profile_operator(profile, (ProfileOperator){known[i], dims, "[\"unsigned char\"]", NULL, NULL});
+    }
+  return -1;
+}
+
 gint32 profile_collective(Profile *profile, const char *op, const char *ranks, gint64 group_size, double bytes) {
   ProfileCollective key;
   memset(&key, 0, sizeof key);

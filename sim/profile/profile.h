@@ -23,8 +23,8 @@ ProfileKind profile_kind_of(const char *kernel, const char *operator_name);
 /* "all_reduce" of "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(…)", or of a profiler's "_allgather_base"; NULL: none. */
 const char *profile_collective_of(const char *name);
 
-/* An operator of PyTorch's with sizes, types, strides and plain values of its inputs, lists in JSON as the file has
- * them; NULL: unknown. Interned. */
+/* An operator of PyTorch's, or a copy, with sizes, types, strides and plain values of its inputs, lists in JSON as the
+ * file has them; NULL: unknown. Interned. */
 typedef struct {
   const char *name, *dims, *types, *strides, *values;
 } ProfileOperator;
@@ -97,6 +97,8 @@ ProfileRank *profile_add_rank(Profile *profile, const char *file, gint64 rank);
 const char *profile_intern(Profile *profile, const char *text);
 /* Its texts need not be interned. */
 gint32 profile_operator(Profile *profile, ProfileOperator call);
+/* Of a copy or memset, which say their bytes themselves; −1: to or from the host, or not told. */
+gint32 profile_copy(Profile *profile, const char *name, double bytes);
 gint32 profile_collective(Profile *profile, const char *op, const char *ranks, gint64 group_size, double bytes);
 /* The place of a stream among those of the rank. */
 gint32 profile_stream(ProfileRank *rank, gint64 number);

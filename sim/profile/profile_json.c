@@ -112,6 +112,23 @@ static void add_shapes(JsonBuilder *json, const ProfileShapes *shapes) {
   json_builder_end_array(json);
 }
 
+static void add_passes(JsonBuilder *json, const ProfileShapes *shapes) {
+  json_begin_list(json, "passes");
+  for (guint i = 0; i < shapes->passes->len; i++) {
+    const ProfileShape *pass = &g_array_index(shapes->passes, ProfileShape, i);
+    json_begin_object(json, NULL);
+    json_add_text(json, "operator", pass->operator_name);
+    json_add_text(json, "kind", profile_kind_name(pass->kind));
+    json_add_number(json, "bytes", pass->item.bytes);
+    json_add_count(json, "kernels", pass->item.n_launches);
+    json_add_count(json, "calls", pass->n);
+    json_add_number(json, "measured_s", pass->median_s);
+    json_add_number(json, "modelled_s", pass->alone_s);
+    json_builder_end_object(json);
+  }
+  json_builder_end_array(json);
+}
+
 char *profile_json(const ProfileSums *sums, const ProfileShapes *shapes, int n_kernels) {
   const Profile *profile = sums->profile;
   g_autoptr(Meetings) meetings = profile->ranks->len > 1 ? meetings_new(profile) : NULL;
@@ -125,8 +142,10 @@ char *profile_json(const ProfileSums *sums, const ProfileShapes *shapes, int n_k
   json_builder_end_array(json);
   add_rows(json, "kernels", sums, sums->kernels, (guint)n_kernels);
   add_rows(json, "collectives", sums, sums->collectives, G_MAXUINT);
-  if (shapes != NULL)
+  if (shapes != NULL) {
     add_shapes(json, shapes);
+    add_passes(json, shapes);
+  }
   json_builder_end_object(json);
   return json_finish(json);
 }

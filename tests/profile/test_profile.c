@@ -301,6 +301,110 @@ TEST(a_product_is_told_by_the_operator_that_issued_it) {
   }
 }
 
+#define PASS(name, id, dims, types)                                                                                    \
+  "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"" name "\",\"pid\":1,\"tid\":1,\"ts\":5,\"dur\":1,\"args\":{"           \
+  "\"External id\":" id ",\"Input Dims\":" dims ",\"Input type\":" types "}}"
+#define OF_PASS(kernel, id, ts)                                                                                        \
+  "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"" kernel "\",\"ts\":" ts ",\"dur\":10,\"args\":{\"External id\":" id "}}"
+#define COPY(name, ts, bytes)                                                                                          \
+  "{\"ph\":\"X\",\"cat\":\"gpu_memcpy\",\"name\":\"" name "\",\"ts\":" ts ",\"dur\":4,\"args\":{\"bytes\":" bytes "}}"
+
+/* What the operators of one kernel each read and write, of 1,000 rows of 100. Not passes: a copy from the host, a
+ * table, and a list whose type nothing tells. */
+TEST(a_pass_is_told_by_the_tensors_that_it_reads_and_writes) {
+  static const struct {
+    const char *event, *operator_name, *kind;
+    double bytes;
+  } cases[] = {
+      /* two of 200 kB and one row of 100, and the result */
+      {PASS("aten::add", "1", "[[1000,100],[100],[]]", "[\"c10::BFloat16\",\"c10::BFloat16\",\"Scalar\"]"), "aten::add",
+       "elementwise", 2 * 200000 + 200},
+      /* a float by a number that does not promote it; the result takes as many bytes */
+      {PASS("aten::mul", "1", "[[1000,100],[]]", "[\"float\",\"double\"]"), "aten::mul", "elementwise", 800000},
+      /* in place: one is read, the other read and written */
+      {PASS("aten::add_", "1", "[[1000,100],[1000,100],[]]", "[\"float\",\"c10::BFloat16\",\"Scalar\"]"), "aten::add_",
+       "elementwise", 2 * 400000 + 200000},
+      {PASS("aten::copy_", "1", "[[1000,100],[1000,100],[]]", "[\"c10::BFloat16\",\"float\",\"Scalar\"]"),
+       "aten::copy_", "elementwise", 600000},
+      {PASS("aten::eq", "1", "[[1000,100],[1000,100]]", "[\"long int\",\"long int\"]"), "aten::eq", "elementwise",
+       1700000},
+      {PASS("aten::sum", "1", "[[1000,100],[],[],[]]", "[\"float\",\"ScalarList\",\"Scalar\",\"\"]"), "aten::sum",
+       "elementwise", 400000},
+      /* input, weights, biases and the result; the shape is no tensor */
+      {PASS("aten::native_layer_norm", "1", "[[1000,100],[],[100],[100],[]]",
+            "[\"c10::BFloat16\",\"ScalarList\",\"c10::BFloat16\",\"c10::BFloat16\",\"Scalar\"]"),
+       "aten::native_layer_norm", "norms", 400400},
+      /* parameters and both moments read and written, gradients read; the kernel tells the type */
+      {PASS("aten::_fused_adamw_", "1", "[[[1000,100]],[[1000,100]],[[1000,100]],[[1000,100]],[],[[]]]",
+            "[\"TensorList\",\"TensorList\",\"TensorList\",\"TensorList\",\"TensorList\",\"TensorList\"]"),
+       "aten::_fused_adamw_", "optimizer", 7 * 400000},
+      {PASS("aten::cat", "1", "[[[1000,40],[1000,60]],[]]", "[\"TensorList\",\"Scalar\"]"), "aten::cat", "elementwise",
+       800000},
+      {COPY("Memcpy DtoD (Device -> Device)", "40", "4096"), "Memcpy DtoD", "copies", 8192},
+      {COPY("Memset (Device)", "40", "4096"), "Memset", "copies", 4096},
+      {COPY("Memcpy HtoD (Pinned -> Device)", "40", "4096"), NULL, NULL, 0},
+      {PASS("aten::embedding", "1", "[[1000,100],[10]]", "[\"float\",\"long int\"]"), NULL, NULL, 0},
+      {PASS("aten::cat", "1", "[[],[]]", "[\"TensorList\",\"Scalar\"]"), NULL, NULL, 0},
+  };
+  g_auto(Gpu) gpu = {0};
+  g_autofree char *file = g_build_filename(STEPSIM_SOURCE_DATA, "topologies/gpus/h100-sxm5-80gb.yaml", NULL);
+  ck_assert(gpu_read(file, &gpu, NULL));
+  for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+    const char *kernel =
+        strstr(cases[i].event, "adamw") != NULL
+            ? OF_PASS("multi_tensor_apply_kernel<Metadata<4>, FusedAdamMathFunctor<float, 4>>", "1", "20")
+        : strstr(cases[i].event, "layer_norm") != NULL
+            ? OF_PASS("vectorized_layer_norm_kernel<c10::BFloat16>", "1", "20")
+            : OF_PASS("elementwise_kernel, CatArrayBatchedCopy<float, unsigned int, 2>", "1", "20");
+    g_autofree char *events = g_strdup_printf("%s,%s", cases[i].event, kernel),
+                    *path = write_rank("product.json", 0, events);
+    g_autoptr(Profile) profile = read_file(path);
+    g_autoptr(ProfileShapes) shapes = profile_shapes_new(profile, &gpu);
+    ck_assert_uint_eq(shapes->shapes->len, 0);
+    ck_assert_uint_eq(shapes->passes->len, cases[i].operator_name != NULL ? 1 : 0);
+    if (cases[i].operator_name == NULL)
+      continue;
+    const ProfileShape *pass = &g_array_index(shapes->passes, ProfileShape, 0);
+    ck_assert_str_eq(pass->operator_name, cases[i].operator_name);
+    ck_assert_str_eq(profile_kind_name(pass->kind), cases[i].kind);
+    ck_assert_double_eq_tol(pass->item.bytes, cases[i].bytes, 0.5);
+    ck_assert_double_eq_tol(pass->alone_s, pass->item.bytes / (3350e9 * 0.88) + 3e-6, 1e-12);
+  }
+}
+
+/* Three sizes a factor of 4 apart, the middle one twice and as slow as the largest, which is a single call: what is
+ * written grows. */
+TEST(passes_become_curves_of_a_gpu_file) {
+  static const char *const types = "[\"float\"]";
+  g_autoptr(GString) events = g_string_new(NULL);
+  static const struct { int rows, us; } calls[] = {{1000, 10}, {4000, 30}, {4000, 30}, {16000, 30}, {64000, 90}};
+  for (guint i = 0; i < G_N_ELEMENTS(calls); i++)
+    g_string_append_printf(events,
+                           "%s{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::relu\",\"tid\":1,\"ts\":%u,\"dur\":1,"
+                           "\"args\":{\"External id\":%u,\"Input Dims\":[[%d,1000]],\"Input type\":%s}},"
+                           "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"elementwise_kernel\",\"ts\":%u,\"dur\":%d,"
+                           "\"args\":{\"External id\":%u}}",
+                           i > 0 ? "," : "", 2 * i, i, calls[i].rows, types, 1000 * i, calls[i].us, i);
+  g_autofree char *path = write_rank("product.json", 0, events->str),
+                  *file = g_build_filename(STEPSIM_SOURCE_DATA, "topologies/gpus/h100-sxm5-80gb.yaml", NULL);
+  g_auto(Gpu) gpu = {0}, mine = {0};
+  ck_assert(gpu_read(file, &gpu, NULL));
+  g_autoptr(Profile) profile = read_file(path);
+  g_autoptr(ProfileShapes) shapes = profile_shapes_new(profile, &gpu);
+  g_autofree char *yaml = profile_shapes_yaml(shapes, profile, &gpu, gpu.name),
+                  *written = write_text("mine.yaml", yaml);
+  g_autoptr(GError) error = NULL;
+  ck_assert_msg(gpu_read(written, &mine, &error), "%s", error != NULL ? error->message : "");
+  ck_assert_int_eq(mine.measured->n_curves, 1);
+  ck_assert_int_eq(mine.measured->generic_curve, 0);
+  ck_assert_int_eq(mine.measured->curves[0].span.n_points, 3);
+  static const double bytes[] = {8e6, 32e6, 512e6}, times_s[] = {10e-6, 30e-6, 90e-6};
+  for (int i = 0; i < 3; i++) {
+    ck_assert_double_eq_tol(mine.measured->points[i].size_bytes, bytes[i], 0.5);
+    ck_assert_double_eq_tol(mine.measured->points[i].time_s, times_s[i], 1e-12);
+  }
+}
+
 /* --- other files --- */
 
 TEST(a_compressed_file_reads_the_same) {
