@@ -158,9 +158,8 @@ static void append_curve(const Run *run, GString *out) {
   for (guint first = 0, end; first < n; first = end) {
     for (end = first + 1; end < n && points[end].size_bytes == points[first].size_bytes; end++)
       ;
-    g_string_append_printf(out, "    - {op: %s, gpus: %d, nodes: %d, bytes: %.0f B, time: %.6g us}\n",
-                           collective_name(run->op), run->n_gpus, run->n_nodes, points[first].size_bytes,
-                           points[(first + end - 1) / 2].time_s * 1e6);
+    measured_links_append(out, collective_name(run->op), run->n_gpus, run->n_nodes, points[first].size_bytes,
+                          points[(first + end - 1) / 2].time_s);
   }
 }
 

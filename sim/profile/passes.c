@@ -27,7 +27,7 @@ typedef struct {
   const char *curve; /* NULL: "memory" */
 } Pass;
 
-static const char norm[] = "norm", adam[] = "adam";
+static const char memory[] = "memory", norm[] = "norm", adam[] = "adam", copy[] = "copy";
 
 static const Pass passes[] = {
     {"aten::copy", 2, OVERWRITES_FIRST, 0, NULL},
@@ -118,8 +118,8 @@ static const Pass passes[] = {
     {"_C::silu_and_mul", 2, OVERWRITES_FIRST, 0, NULL},
     {"_C::gelu_and_mul", 2, OVERWRITES_FIRST, 0, NULL},
     {"_C::static_scaled_fp8_quant", 3, OVERWRITES_FIRST, 0, NULL},
-    {"Memcpy DtoD", 1, WRITES_NEW, 0, "copy"}, /* as the readers name them, who have their bytes */
-    {"Memset", 1, OVERWRITES_FIRST, 0, "copy"},
+    {"Memcpy DtoD", 1, WRITES_NEW, 0, copy}, /* as the readers name them, who have their bytes */
+    {"Memset", 1, OVERWRITES_FIRST, 0, copy},
 };
 
 /* FALSE: there is none of that name. `pass`: as the name is written. */
@@ -262,7 +262,7 @@ gboolean pass_read(const ProfileOperator *op, const char *kernel, WorkItem *item
   for (guint i = 0; i < pass.n_read; i++)
     if (!add_input(&tensors, &inputs, kernel, i))
       return FALSE;
-  *item = (WorkItem){.name = pass.curve != NULL ? pass.curve : "memory",
+  *item = (WorkItem){.name = pass.curve != NULL ? pass.curve : memory,
                      .kind = ITEM_MEMORY,
                      .after = -1,
                      .bytes = tensors.read_bytes + written_bytes(&pass, &tensors)};

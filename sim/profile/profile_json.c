@@ -129,7 +129,25 @@ static void add_passes(JsonBuilder *json, const ProfileShapes *shapes) {
   json_builder_end_array(json);
 }
 
-char *profile_json(const ProfileSums *sums, const ProfileShapes *shapes, int n_kernels) {
+static void add_rings(JsonBuilder *json, const ProfileRings *rings) {
+  json_begin_list(json, "rings");
+  for (guint i = 0; i < rings->rings->len; i++) {
+    const ProfileRing *ring = &g_array_index(rings->rings, ProfileRing, i);
+    json_begin_object(json, NULL);
+    json_add_text(json, "op", collective_name(ring->op));
+    json_add_count(json, "gpus", ring->gpus);
+    json_add_count(json, "nodes", ring->nodes);
+    json_add_number(json, "bytes", ring->bytes);
+    json_add_count(json, "calls", ring->n);
+    json_add_number(json, "measured_s", ring->time_s);
+    json_add_flag(json, "waiting_inside", ring->waits);
+    json_add_number(json, "modelled_s", ring->modelled_s);
+    json_builder_end_object(json);
+  }
+  json_builder_end_array(json);
+}
+
+char *profile_json(const ProfileSums *sums, const ProfileShapes *shapes, const ProfileRings *rings, int n_kernels) {
   const Profile *profile = sums->profile;
   g_autoptr(Meetings) meetings = profile->ranks->len > 1 ? meetings_new(profile) : NULL;
   g_autofree RankLateness *late = meetings != NULL ? meetings_lateness(profile, meetings) : NULL;
@@ -146,6 +164,8 @@ char *profile_json(const ProfileSums *sums, const ProfileShapes *shapes, int n_k
     add_shapes(json, shapes);
     add_passes(json, shapes);
   }
+  if (rings != NULL)
+    add_rings(json, rings);
   json_builder_end_object(json);
   return json_finish(json);
 }

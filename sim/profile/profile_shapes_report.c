@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "curve_point.h"
+#include "curve_rows.h"
 #include "precision.h"
 #include "profile_shapes.h"
 #include "sort_doubles.h"
@@ -156,24 +156,11 @@ static void append_list(GString *out, const ProfileShapes *shapes, int kind, con
 
 /* --- curves --- */
 
-typedef struct {
-  const char *name;
-  CurvePoint point;
-  gint64 n; /* calls */
-} CurveRow;
-
-static gint compare_curve_rows(gconstpointer a, gconstpointer b) {
-  const CurveRow *x = a, *y = b;
-  const int by_name = g_strcmp0(x->name, y->name);
-  return by_name != 0 ? by_name
-                      : (x->point.size_bytes > y->point.size_bytes) - (x->point.size_bytes < y->point.size_bytes);
-}
-
 /* Where the octave of sizes that row `i` begins, of the same curve, ends. */
 static guint octave_end(const GArray *rows, guint i) {
   const CurveRow *first = &g_array_index(rows, CurveRow, i);
   guint end = i;
-  while (end < rows->len && g_array_index(rows, CurveRow, end).name == first->name &&
+  while (end < rows->len && g_array_index(rows, CurveRow, end).curve == first->curve &&
          g_array_index(rows, CurveRow, end).point.size_bytes < 2 * first->point.size_bytes)
     end++;
   return end;
@@ -200,39 +187,27 @@ static CurveRow median_row(GArray *rows, guint begin, guint end) {
   return row;
 }
 
-/* Of two points of which the larger takes no longer, the one with fewer calls goes. */
-static void add_point(GArray *curves, const CurveRow *row) {
-  while (curves->len > 0) {
-    const CurveRow *last = &g_array_index(curves, CurveRow, curves->len - 1);
-    if (last->name != row->name || last->point.time_s < row->point.time_s)
-      break;
-    if (last->n > row->n)
-      return;
-    g_array_set_size(curves, curves->len - 1);
-  }
-  g_array_append_vals(curves, row, 1);
-}
-
-/* Passes of one kernel. Operators over as many bytes differ in their rates, and caches serve some, so a curve has one
- * point in an octave of sizes, and grows. */
+/* Passes of one kernel. Operators over as many bytes differ in their rates, so a curve has one point in an octave of
+ * sizes. */
 static void append_curves(GString *out, const ProfileShapes *shapes) {
   g_autoptr(GArray) rows = g_array_new(FALSE, FALSE, sizeof(CurveRow));
-  g_autoptr(GArray) curves = g_array_new(FALSE, FALSE, sizeof(CurveRow));
+  g_autoptr(GArray) octaves = g_array_new(FALSE, FALSE, sizeof(CurveRow));
   for (guint i = 0; i < shapes->passes->len; i++) {
     const ProfileShape *pass = &g_array_index(shapes->passes, ProfileShape, i);
-    const CurveRow row = {pass->item.name, {pass->item.bytes, pass->median_s}, pass->n};
+    const CurveRow row = {pass->item.name, {pass->item.bytes, pass->median_s}, pass->n, i};
     if (pass->item.n_launches == 1 && pass->median_s > 0)
       g_array_append_val(rows, row);
   }
-  g_array_sort(rows, compare_curve_rows);
+  g_array_sort(rows, curve_rows_compare);
   for (guint i = 0, end; i < rows->len; i = end) {
     end = octave_end(rows, i);
     const CurveRow row = median_row(rows, i, end);
-    add_point(curves, &row);
+    g_array_append_val(octaves, row);
   }
-  for (guint i = 0; i < curves->len; i++) {
-    const CurveRow *row = &g_array_index(curves, CurveRow, i);
-    g_string_append_printf(out, "%s    - {name: %s, bytes: %.0f B, time: ", i == 0 ? "  kernels:\n" : "", row->name,
+  curve_rows_keep_growing(octaves);
+  for (guint i = 0; i < octaves->len; i++) {
+    const CurveRow *row = &g_array_index(octaves, CurveRow, i);
+    g_string_append_printf(out, "%s    - {name: %s, bytes: %.0f B, time: ", i == 0 ? "  kernels:\n" : "", row->curve,
                            row->point.size_bytes);
     append_seconds(out, row->point.time_s);
     g_string_append(out, "}\n");

@@ -45,6 +45,22 @@ documented plan --model llama-3-8b --cluster llama3-h100 --gpus 16 --global-batc
 documented compare "$work/trace.json" "$work/trace.json"
 documented trace "$work/trace.json"
 documented fit "$(dirname "$0")/../../docs/plots-measured.csv" --cluster selene --suggest 1
+# a product, a pass and a collective
+cat >"$work/kernels.json" <<'END'
+{"distributedInfo": {"rank": 0, "world_size": 2}, "traceEvents": [
+{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "tid": 1, "ts": 1, "dur": 1, "args": {"External id": 1,
+ "Input Dims": [[256, 256], [256, 256]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}},
+{"ph": "X", "cat": "cpu_op", "name": "aten::relu", "tid": 1, "ts": 3, "dur": 1, "args": {"External id": 2,
+ "Input Dims": [[256, 256]], "Input type": ["c10::BFloat16"]}},
+{"ph": "X", "cat": "kernel", "name": "gemm", "ts": 5, "dur": 5, "args": {"External id": 1}},
+{"ph": "X", "cat": "kernel", "name": "elementwise", "ts": 15, "dur": 5, "args": {"External id": 2}},
+{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce", "ts": 25, "dur": 5, "args": {
+ "Collective name": "allreduce", "In msg nelems": 8, "dtype": "Float", "Group size": 2, "Process Group Ranks": "[0, 1]"}}
+]}
+END
+documented trace "$work/kernels.json" --gpu h100-sxm5-80gb --cluster dgx-h100
+[ "$(grep -cE '"(modelled_alone_s|operator|waiting_inside)"' "$work/out")" = 3 ]
+result $? "trace sets a product, a pass and a collective beside the model" "$(cat "$work/out")"
 # shellcheck disable=SC2086
 "$stepsim" simulate $plan --trace "$work/recorded.json" >/dev/null
 # shellcheck disable=SC2086

@@ -405,6 +405,87 @@ TEST(passes_become_curves_of_a_gpu_file) {
   }
 }
 
+/* --- collectives on a cluster --- */
+
+static Cluster *dgx_h100(void) {
+  g_autofree char *file = g_build_filename(STEPSIM_SOURCE_DATA, "topologies/dgx-h100.yaml", NULL);
+  return cluster_read(file, NULL);
+}
+
+/* Rank 1 comes 3 us late to both, which last 2 and 3 us from then on: of rank 0 alone they are 5 and 6 us. */
+TEST(a_ring_is_told_from_where_all_members_are_there) {
+  g_autofree char *a = write_rank("late0.json", 0,
+                                  REDUCE("10", "5") "," REDUCE("30", "6") "," KERNEL("k", "0", "10", "7", "1")),
+                  *b = write_rank("late1.json", 1,
+                                  REDUCE("113", "2") "," REDUCE("133", "3") "," KERNEL("k", "100", "13", "7", "1"));
+  static const struct {
+    double time_s;
+    gboolean waits;
+  } expected[] = {{5e-6, TRUE}, {3e-6, FALSE}};
+  g_autoptr(Cluster) cluster = dgx_h100();
+  for (int both = 0; both < 2; both++) {
+    g_autoptr(Profile) profile = read_files((const char *[]){a, both ? b : NULL, NULL}, NULL);
+    g_autoptr(ProfileRings) rings = profile_rings_new(profile, cluster);
+    ck_assert_uint_eq(rings->rings->len, 1);
+    const ProfileRing *ring = &g_array_index(rings->rings, ProfileRing, 0);
+    ck_assert_int_eq(ring->op, COLLECTIVE_ALL_REDUCE);
+    ck_assert_int_eq(ring->gpus, 2);
+    ck_assert_int_eq(ring->nodes, 1);
+    ck_assert_int_eq(ring->n, 2);
+    ck_assert_double_eq(ring->bytes, 2000);
+    ck_assert_double_eq_tol(ring->time_s, expected[both].time_s, 1e-15);
+    ck_assert_int_eq(ring->waits, expected[both].waits);
+    ck_assert(ring->modelled_s > 0);
+    g_autofree char *yaml = profile_rings_yaml(rings, profile, cluster, cluster->name),
+                    *written = write_text("mine.yaml", yaml);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Cluster) mine = cluster_read(written, &error);
+    ck_assert_msg(mine != NULL, "%s", error != NULL ? error->message : "");
+    ck_assert_int_eq(mine->measured->n_collectives, 1);
+    ck_assert_double_eq_tol(mine->measured->points[0].time_s, expected[both].time_s, 1e-12);
+  }
+}
+
+/* Eight GPUs a node: which nodes a group lies on, as far as its list of ranks says. */
+TEST(a_group_lies_on_the_nodes_of_its_ranks) {
+  static const struct {
+    const char *op, *ranks;
+    gint64 size;
+    int nodes; /* 0: misplaced; −1: untold; −2: no collective of a cluster's tables */
+  } cases[] = {{"all_reduce", "[0, 1, 2, 3]", 4, 1},
+               {"all_reduce", "[0, 8, 16, 24], group 3", 4, 4},
+               {"all_gather", "[0, 4, 8, 12]", 4, 2},
+               {"all_gather", "[0, 1, 2, 8]", 4, 0},
+               {"all_reduce", "[0, 2, 4, ..., 510]", 256, 64},
+               {"all_reduce", "[0, 2, 5, ..., 510]", 256, -1},
+               {"all_reduce", "[0, 2, 4, ..., 511]", 256, -1},
+               {"all_reduce", "[0, 1]", 4, -1},
+               {"all_reduce", "[0, 1", 2, -1},
+               {"all_reduce", "[0, x]", 2, -1},
+               {"all_reduce", "tp", 512, 64}, /* as many as the job has */
+               {"all_reduce", "tp", 8, -1},
+               {"all_reduce", NULL, 0, -1},
+               {"send_recv", "[0, 1]", 2, -2},
+               {"barrier", "[0, 1]", 2, -2}};
+  g_autoptr(Cluster) cluster = dgx_h100();
+  for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Profile) profile = profile_new();
+    ProfileRank *rank = profile_add_rank(profile, "drawn", 0);
+    rank->world_size = 512;
+    const gint32 index = profile_collective(profile, cases[i].op, cases[i].ranks, cases[i].size, 1 << 20);
+    const ProfileActivity activity = {0, 1000, -1, "x", -1, index, -1, profile_stream(rank, 0), PROFILE_COLLECTIVE};
+    g_array_append_val(rank->activities, activity);
+    ck_assert(profile_complete(profile, NULL));
+    g_autoptr(ProfileRings) rings = profile_rings_new(profile, cluster);
+    const int found = rings->n_untold > 0      ? -1
+                      : rings->n_other > 0     ? -2
+                      : rings->n_misplaced > 0 ? 0
+                      : rings->rings->len == 1 ? g_array_index(rings->rings, ProfileRing, 0).nodes
+                                               : -3;
+    ck_assert_msg(found == cases[i].nodes, "%s of %s: %d", cases[i].op, cases[i].ranks, found);
+  }
+}
+
 /* --- other files --- */
 
 TEST(a_compressed_file_reads_the_same) {

@@ -135,6 +135,11 @@ static gboolean read_sends(YamlNode list, const LinkReach *reach, MeasuredLinks 
   return TRUE;
 }
 
+void measured_links_append(GString *out, const char *op, int gpus, int nodes, double bytes, double time_s) {
+  g_string_append_printf(out, "    - {op: %s, gpus: %d, nodes: %d, bytes: %.0f B, time: %.6g us}\n", op, gpus, nodes,
+                         bytes, time_s * 1e6);
+}
+
 MeasuredLinks *measured_links_read(YamlNode map, const LinkReach *reach, GError **error) {
   g_autoptr(MeasuredLinks) measured = g_new0(MeasuredLinks, 1);
   Top top = {0};

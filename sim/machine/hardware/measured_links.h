@@ -49,6 +49,8 @@ typedef struct {
 /* Read the mapping. NULL with the error set for unknown names (suggesting the nearest), values out of range, a
  * duplicate key in a list, more GPUs than the nodes have, more nodes than reach each other. */
 MeasuredLinks *measured_links_read(YamlNode map, const LinkReach *reach, GError **error);
+/* A row of `collectives`. */
+void measured_links_append(GString *out, const char *op, int gpus, int nodes, double bytes, double time_s);
 void measured_links_free(MeasuredLinks *measured);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredLinks, measured_links_free)
 
