@@ -161,15 +161,17 @@ static gboolean see_launch(Reader *reader, const JsonFile *event) {
   return TRUE;
 }
 
-/* "ProfilerStep#12" of torch.profiler, by the host. */
+/* "ProfilerStep#12" of torch.profiler, by the host; "execute_context_1(888_788544)_generation_0(0)" of vLLM, whose
+ * steps have no number. */
 static gboolean see_mark(Reader *reader, const JsonFile *event) {
-  static const char prefix[] = "ProfilerStep#";
+  static const char numbered[] = "ProfilerStep#", unnumbered[] = "execute_context_";
   const char *name = json_member_text(event->root, "name");
-  ProfileStep step;
+  ProfileStep step = {.number = -1};
   gint64 length_ns;
-  if (name == NULL || !g_str_has_prefix(name, prefix))
+  if (name == NULL || (!g_str_has_prefix(name, numbered) && !g_str_has_prefix(name, unnumbered)))
     return TRUE;
-  step.number = g_ascii_strtoll(name + strlen(prefix), NULL, 10);
+  if (g_str_has_prefix(name, numbered))
+    step.number = g_ascii_strtoll(name + strlen(numbered), NULL, 10);
   if (!get_ns(reader, event, "ts", &step.begin_ns) || !get_ns(reader, event, "dur", &length_ns))
     return FALSE;
   step.end_ns = step.begin_ns + length_ns;
