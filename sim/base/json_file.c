@@ -266,8 +266,9 @@ static gboolean fail_syntax(Reader *reader, GError **error) {
   const gsize at = yajl_get_bytes_consumed(reader->parser);
   const guchar byte = at > 0 ? (guchar)reader->block[at - 1] : '\0';
   if (g_str_has_suffix(reason, "premature EOF"))
-    return fail_input(error, "%s:%u: found the end of the file, expected the rest of its JSON", reader->json->file,
-                      reader->line);
+    return fail_input(
+        error, "%s:%u: found the end of the file behind %" G_GUINT64_FORMAT " bytes, expected the rest of its JSON",
+        reader->json->file, reader->line, reader->n_before);
   if (!g_str_has_suffix(reason, "invalid char in json text."))
     return fail_input(error, "%s:%u: found what is no JSON (%s), expected JSON", reader->json->file, reader->line,
                       reason);
@@ -313,6 +314,10 @@ static gboolean read_block(Reader *reader, const char *block, gsize n, GError **
 static gboolean read_end(Reader *reader, GError **error) {
   if (reader->n_before + reader->n_counted == 0)
     return fail_input(error, "%s:1: found an empty file, expected a JSON object", reader->json->file);
+  reader->n_before +=
+      reader->n_counted; /* a number may only now be known to have ended: yajl looks at a blank behind */
+  reader->n_counted = 0;
+  reader->block = " ";
   return yajl_complete_parse(reader->parser) == yajl_status_ok || fail_syntax(reader, error);
 }
 

@@ -303,6 +303,11 @@ static void read_header(Reader *reader, const JsonFile *json) {
     reader->rank->rank = rank >= 0 && rank < MOST_RANKS ? rank : -1;
     reader->rank->world_size = integer_of(json_node_get_object(node), "world_size", 0);
   }
+  static const gint64 since_1970_ns = G_GINT64_CONSTANT(1000000000000000000); /* 2001: what is later is a date */
+  const gint64 base_ns = integer_of(json->root, "baseTimeNanoseconds", -1);
+  const gboolean is_date =
+      reader->rank->activities->len > 0 && profile_activity(reader->rank, 0)->start_ns > since_1970_ns;
+  reader->rank->day_ns = is_date ? 0 : base_ns > since_1970_ns && base_ns < 4 * since_1970_ns ? base_ns : -1;
   node = json_object_get_member(json->root, "deviceProperties");
   for (guint i = 0; node != NULL && JSON_NODE_HOLDS_ARRAY(node) && i < json_array_get_length(json_node_get_array(node));
        i++) {

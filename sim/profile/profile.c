@@ -57,6 +57,7 @@ ProfileRank *profile_add_rank(Profile *profile, const char *file, gint64 number)
   ProfileRank *rank = g_new(ProfileRank, 1);
   *rank = (ProfileRank){.file = profile_intern(profile, file),
                         .rank = number,
+                        .day_ns = -1,
                         .activities = g_array_new(FALSE, FALSE, sizeof(ProfileActivity)),
                         .streams = g_array_new(FALSE, FALSE, sizeof(gint64)),
                         .marks = g_array_new(FALSE, FALSE, sizeof(ProfileStep)),

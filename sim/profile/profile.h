@@ -55,6 +55,7 @@ typedef struct {
   const char *file;         /* interned */
   gint64 rank;              /* as the file says; −1: it does not */
   gint64 world_size;        /* of its job; 0: not told */
+  gint64 day_ns;            /* since 1970 by its host's clock, of time 0 of the file; −1: not told */
   const char *device;       /* which of the file's processes and GPUs; NULL: it has one */
   const char *gpu;          /* "NVIDIA H100 80GB HBM3"; NULL: unknown; interned */
   GArray *activities;       /* of ProfileActivity, by start; owned, as are all below */

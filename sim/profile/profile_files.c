@@ -31,6 +31,11 @@ gboolean profile_source(const char *file, ProfileSource *source, GError **error)
   *source = PROFILE_PYTORCH;
   if (g_file_test(file, G_FILE_TEST_EXISTS) && !g_file_test(file, G_FILE_TEST_IS_REGULAR | G_FILE_TEST_IS_DIR))
     return TRUE; /* what is read from a pipe is gone */
+  static const char *const reports[] = {".nsys-rep", ".qdrep", ".qdstrm"};
+  for (gsize i = 0; i < G_N_ELEMENTS(reports); i++)
+    if (g_str_has_suffix(file, reports[i]))
+      return fail_input(
+          error, "%s: found a report of Nsight Systems, expected its export: nsys export --type sqlite %s", file, file);
   g_autofree char *bytes = peek(file, error);
   if (bytes == NULL)
     return FALSE;
@@ -90,6 +95,42 @@ static gboolean check_ranks(const Profile *profile, GError **error) {
   return TRUE;
 }
 
+static gint64 begin_ns(const ProfileRank *rank) {
+  return rank->day_ns + profile_activity(rank, 0)->start_ns;
+}
+
+static gint64 end_ns(const ProfileRank *rank) {
+  gint64 end_ns = 0;
+  for (guint i = 0; i < rank->activities->len; i++)
+    end_ns = MAX(end_ns, profile_activity(rank, i)->end_ns);
+  return rank->day_ns + end_ns;
+}
+
+/* Between their recordings; hosts' clocks are seldom a minute apart. */
+static gint64 gap_ns(const ProfileRank *a, const ProfileRank *b) {
+  return a->day_ns < 0 || b->day_ns < 0 ? 0 : MAX(begin_ns(a) - end_ns(b), begin_ns(b) - end_ns(a));
+}
+
+/* What met in no collective may be of another job: on another GPU, or at another time. */
+static gboolean check_jobs(const Profile *profile, GError **error) {
+  static const gint64 minute_ns = G_GINT64_CONSTANT(60000000000);
+  const ProfileRank *first = profile_rank(profile, 0);
+  for (guint i = 1; i < profile->ranks->len; i++) {
+    const ProfileRank *rank = profile_rank(profile, i);
+    if (rank->has_clock)
+      continue;
+    if (rank->gpu != NULL && first->gpu != NULL && rank->gpu != first->gpu)
+      return fail_input(error, "%s: found a %s and no collective in common with %s, a %s, expected ranks of one job",
+                        rank->file, rank->gpu, first->file, first->gpu);
+    if (gap_ns(rank, first) > minute_ns)
+      return fail_input(error,
+                        "%s: found a recording %" G_GINT64_FORMAT " minutes apart from %s and no collective in common, "
+                        "expected ranks of one run",
+                        rank->file, gap_ns(rank, first) / minute_ns, first->file);
+  }
+  return TRUE;
+}
+
 /* A step of a Program has ended when it has on all ranks. */
 static void share_marks(const Profile *profile) {
   for (guint i = 0; i < profile->ranks->len; i++)
@@ -118,5 +159,5 @@ gboolean profile_complete(Profile *profile, GError **error) {
     steps_find(profile_rank(profile, i));
   }
   meetings_align(profile);
-  return TRUE;
+  return check_jobs(profile, error);
 }

@@ -36,6 +36,8 @@ static void append_files(GString *out, const Profile *profile) {
   const ProfileRank *first = profile_rank(profile, 0);
   g_string_append_printf(out, "%s: ", profile->source);
   units_append_count(out, profile->ranks->len, "rank", "ranks");
+  if (first->world_size > profile->ranks->len)
+    g_string_append_printf(out, " of the job's %" INT64, first->world_size);
   g_string_append_printf(out, ", %s\n  ", first->gpu != NULL ? first->gpu : "a GPU that the file does not name");
   append_steps(out, first);
 }

@@ -507,14 +507,20 @@ TEST(a_compressed_file_reads_the_same) {
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
 }
 
-TEST(nsight_systems_says_the_same) {
-  g_autofree char *path = path_of("report.sqlite");
+/* Nsight Systems' export: what the SQL makes. */
+static char *write_tables(const char *sql) {
+  char *path = path_of("report.sqlite"), *problem = NULL;
   g_unlink(path);
   sqlite3 *database;
   ck_assert_int_eq(sqlite3_open(path, &database), SQLITE_OK);
-  char *problem = NULL;
-  sqlite3_exec(
-      database,
+  sqlite3_exec(database, sql, NULL, NULL, &problem);
+  ck_assert_msg(problem == NULL, "%s", problem);
+  sqlite3_close(database);
+  return path;
+}
+
+TEST(nsight_systems_says_the_same) {
+  g_autofree char *path = write_tables(
       "CREATE TABLE StringIds (id INTEGER, value TEXT);"
       "INSERT INTO StringIds VALUES (1, 'sm90_gemm'), (2, 'ncclDevKernel_AllReduce_Sum'), (3, 'iteration 7');"
       "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, globalPid INT, deviceId INT, streamId INT, "
@@ -528,10 +534,7 @@ TEST(nsight_systems_says_the_same) {
       "INSERT INTO NVTX_EVENTS VALUES (800, 4900, 33554439, NULL, 3), (4900, 8000, 33554439, 'Step 8', NULL), "
       "(800, 900, 33554439, 'forward', NULL);"
       "CREATE TABLE TARGET_INFO_GPU (id INT, name TEXT);"
-      "INSERT INTO TARGET_INFO_GPU VALUES (0, 'NVIDIA H100');",
-      NULL, NULL, &problem);
-  ck_assert_msg(problem == NULL, "%s", problem);
-  sqlite3_close(database);
+      "INSERT INTO TARGET_INFO_GPU VALUES (0, 'NVIDIA H100');");
   g_autoptr(Profile) profile = read_file(path);
   g_autoptr(ProfileSums) sums = profile_sums_new(profile);
   ck_assert_str_eq(profile->source, "Nsight Systems");
@@ -543,6 +546,80 @@ TEST(nsight_systems_says_the_same) {
   ck_assert_int_eq(sums->ranks[0].times.host_ns, 1000); /* from 4,000 until the third is issued */
 }
 
+#define STRINGS "CREATE TABLE StringIds (id INT, value TEXT); INSERT INTO StringIds VALUES (1, 'gemm');"
+#define KERNELS(columns, values)                                                                                       \
+  "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId" columns ");"                               \
+  "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (" values ");"
+
+/* Columns come and go between versions: what can be done without is. */
+TEST(exports_of_other_versions_are_read_or_refused_with_the_place) {
+  static const struct {
+    const char *sql, *words; /* words NULL: it is read */
+  } cases[] = {
+      {STRINGS KERNELS(", shortName", "10, 30, 0, 7, 1"), NULL},
+      {STRINGS KERNELS(", demangledName", "10, 30, 0, 7, 1") "CREATE TABLE NVTX_EVENTS (start, end, text);"
+                                                             "INSERT INTO NVTX_EVENTS VALUES (5, 30, 'step 1');",
+       NULL},
+      {STRINGS KERNELS(", correlationId, demangledName",
+                       "10, 30, 0, 7, 4, 1") "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, correlationId);"
+                                             "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (5, 4);",
+       NULL},
+      {STRINGS KERNELS(", demangledName", "10, 30, 0, 7, 1), (40, NULL, 0, 7, 1"), NULL}, /* still running */
+      {"CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start, end, deviceId, streamId);"
+       "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (10, 30, 0, 7);",
+       NULL},
+      {STRINGS, "no table CUPTI_ACTIVITY_KIND_KERNEL"},
+      {KERNELS(", demangledName", "10, 30, 0, 7, 1"), "no table StringIds"},
+      {STRINGS KERNELS("", "10, 30, 0, 7"), "table CUPTI_ACTIVITY_KIND_KERNEL: found no column demangledName"},
+      {STRINGS "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, shortName)", "no column streamId"},
+      {STRINGS KERNELS(", demangledName", "10, 30, 0, 7, 1") "CREATE TABLE NVTX_EVENTS (text)",
+       "table NVTX_EVENTS: found no column start"},
+      {STRINGS KERNELS(", demangledName", "10, 30, 0, 7, 1), (-5, 30, 0, 7, 1"), "row 2: start: found -5"},
+      {STRINGS KERNELS(", demangledName", "10, 'soon', 0, 7, 1"), "row 1: end: found soon"},
+      {STRINGS "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, shortName)",
+       "nothing that a GPU did"}};
+  for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *path = write_tables(cases[i].sql);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Profile) profile = read_files((const char *[]){path, NULL}, &error);
+    ck_assert_msg((profile != NULL) == (cases[i].words == NULL), "%u: %s", i, error != NULL ? error->message : "");
+    if (profile == NULL) {
+      ck_assert_msg(strstr(error->message, "report.sqlite: ") != NULL && strstr(error->message, cases[i].words) != NULL,
+                    "%s", error->message);
+      continue;
+    }
+    ck_assert_uint_eq(profile_rank(profile, 0)->activities->len, 1);
+    ck_assert_int_eq(profile_activity(profile_rank(profile, 0), 0)->end_ns, 30);
+  }
+}
+
+/* Two ranks that met are of one run whatever their clocks say; others are not where they ran on different GPUs or days.
+ */
+TEST(recordings_of_different_jobs_are_refused) {
+  static const struct {
+    const char *gpu, *base_ns, *events, *words;
+  } cases[] = {{"NVIDIA Test", "1711964646000000000", KERNEL("k", "0", "10", "7", "1"), NULL},
+               {"NVIDIA Test", "1711964706000000000", KERNEL("k", "0", "10", "7", "1"), NULL},
+               {"NVIDIA Test", "1711964766100000000", KERNEL("k", "0", "10", "7", "1"), "a recording 2 minutes apart"},
+               {"NVIDIA Test", "1611964766000000000", REDUCE("10", "5") "," KERNEL("k", "0", "10", "7", "1"), NULL},
+               {"NVIDIA Other", "1711964646000000000", KERNEL("k", "0", "10", "7", "1"), "found a NVIDIA Other"},
+               {"NVIDIA Other", "1711964646000000000", REDUCE("10", "5"), NULL}};
+  g_autofree char *a = write_rank("late0.json", 0, REDUCE("10", "5") "," KERNEL("k", "0", "10", "7", "1"));
+  for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strdup_printf(
+                        "{\"deviceProperties\":[{\"id\":0,\"name\":\"%s\"}],\"distributedInfo\":{\"rank\":1,"
+                        "\"world_size\":2},\"baseTimeNanoseconds\":%s,\"traceEvents\":[%s]}",
+                        cases[i].gpu, cases[i].base_ns, cases[i].events),
+                    *b = write_text("late1.json", text);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Profile) profile = read_files((const char *[]){a, b, NULL}, &error);
+    ck_assert_msg((profile != NULL) == (cases[i].words == NULL), "%u: %s", i, error != NULL ? error->message : "");
+    if (profile == NULL)
+      ck_assert_msg(strstr(error->message, "late1.json: ") != NULL && strstr(error->message, cases[i].words) != NULL,
+                    "%s", error->message);
+  }
+}
+
 TEST(what_is_no_recording_is_refused) {
   static const struct {
     const char *text, *words[2];
@@ -551,6 +628,7 @@ TEST(what_is_no_recording_is_refused) {
                {"{}", {"no list traceEvents"}},
                {"{\"traceEvents\":[]}", {"nothing that a GPU did"}},
                {"{\"traceEvents\":[{\"ph\":\"M\"}]}", {"nothing that a GPU did"}},
+               {"{\"traceEvents\":[\n{\"ph\":\"X\",\"ts\":12", {":2:", "behind 34 bytes"}}, /* in a number */
                {"{\"traceEvents\":[\n{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"dur\":1}]}", {":2:", "ts"}},
                {"{\"traceEvents\":[\n{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":-1,\"dur\":1}]}",
                 {":2:", "ts: found -1"}},
