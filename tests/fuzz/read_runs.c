@@ -90,10 +90,12 @@ gboolean fuzz_profile(const FuzzInput *input, GError **error) {
     return FALSE;
   g_autoptr(ProfileSums) sums = profile_sums_new(profile);
   g_autoptr(ProfileShapes) shapes = profile_shapes_new(profile, &fuzz_shipped_cluster()->gpu);
+  g_autoptr(ProfileRings) rings = profile_rings_new(profile, fuzz_shipped_cluster());
   g_autoptr(GString) text = g_string_new(NULL);
   profile_text(text, sums, 9, FALSE);
-  profile_shapes_text(text, shapes, &fuzz_shipped_cluster()->gpu, FALSE);
-  g_autofree char *json = profile_json(sums, shapes, 9), *chrome = profile_chrome(profile);
+  profile_shapes_text(text, shapes, &fuzz_shipped_cluster()->gpu, 9, FALSE);
+  profile_rings_text(text, rings, fuzz_shipped_cluster(), 9, FALSE);
+  g_autofree char *json = profile_json(sums, shapes, rings, 9), *chrome = profile_chrome(profile);
   FUZZ_REQUIRE(text->len > 0 && json != NULL && chrome != NULL);
   for (guint r = 0; r < profile->ranks->len; r++) {
     const ProfileTimes *times = &sums->ranks[r].times;
