@@ -38,6 +38,32 @@ static gboolean is_transposed(const Sizes *strides) {
   return strides->n >= 2 && strides->size[strides->n - 1] != 1 && strides->size[strides->n - 2] == 1;
 }
 
+/* To which rows that lie so are aligned, up to 16 bytes; 0: not told. */
+static guint8 aligned_to(const Sizes *strides, double bytes) {
+  enum { WHOLE = 16 };
+  gint64 row = 0;
+  for (int d = MAX(strides->n - 2, 0); d < strides->n; d++)
+    row = MAX(row, strides->size[d]);
+  const double aligned = (double)(row & -row) * bytes;
+  return (guint8)(row > 0 ? CLAMP(aligned, 1, WHOLE) : 0);
+}
+
+/* "…s1688gemm_128x256_32x3_nt_align1": how operands lie, in BLAS's letters, and to how many elements they are aligned;
+ * older recordings have no strides. */
+static void read_name(const char *kernel, WorkItem *item) {
+  static const struct {
+    const char *text;
+    MatmulLayout layout;
+  } layouts[] = {{"_tn_", LAYOUT_TN}, {"_nn_", LAYOUT_NN}, {"_nt_", LAYOUT_NT}};
+  static const char align[] = "_align";
+  for (gsize i = 0; i < G_N_ELEMENTS(layouts); i++)
+    if (strstr(kernel, layouts[i].text) != NULL)
+      item->layout = layouts[i].layout;
+  const char *at = strstr(kernel, align);
+  if (at != NULL && g_ascii_isdigit(at[strlen(align)]))
+    item->aligned = (guint8)MIN(16, (at[strlen(align)] - '0') * number_bytes((Number)item->number));
+}
+
 /* As a GPU file's tables take them. */
 static gboolean is_sized(const WorkItem *item) {
   static const gint64 most = 1000000000;
@@ -76,6 +102,11 @@ static gboolean read_product(const ProfileOperator *op, const OperatorInputs *in
       !number_of(text_at(inputs->types, first), kernel, &item->number))
     return FALSE;
   item->layout = is_transposed(&a_strides) ? LAYOUT_NT : is_transposed(&b_strides) ? LAYOUT_TN : LAYOUT_NN;
+  if (a_strides.n > 0 && b_strides.n > 0)
+    item->aligned = MIN(aligned_to(&a_strides, number_bytes((Number)item->number)),
+                        aligned_to(&b_strides, number_bytes((Number)item->number)));
+  else
+    read_name(kernel, item);
   set_product(item, d == 1 ? a.size[0] : 1, a.size[d], b.size[d + 1], a.size[d + 1]);
   return is_sized(item);
 }

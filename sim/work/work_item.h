@@ -21,6 +21,8 @@ typedef struct {
   guint8 kind;         /* ItemKind */
   guint8 number;       /* Number the matrix unit multiplies in (MATMUL, ATTENTION) */
   guint8 layout;       /* MatmulLayout */
+  guint8 aligned;      /* MATMUL: rows of the operands start at multiples of so many bytes, as was measured; 0: as their
+                          lengths say */
   guint8 accumulate;   /* MATMUL: C += (weight gradient into the main gradient) */
   guint8 backward;     /* ATTENTION: the backward kernel */
   guint8 is_plain;     /* MEMORY: an RMSNorm made of single operations, some of which do not reach the HBM's rate */

@@ -214,6 +214,13 @@ TEST(how_a_row_is_aligned_depends_on_its_format) {
   assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, 4 * 2.0 * 16 * 16 * 32 / sm_flops / 0.1);
   item.number = NUMBER_FP32, item.n = 27;
   assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, 4 * 2.0 * 16 * 16 * 32 / sm_flops);
+  item.number = NUMBER_BF16, item.n = 32, item.aligned = 8; /* as was measured: rows that are parts of longer ones */
+  assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, 4 * 2.0 * 16 * 16 * 32 / sm_flops / 0.1);
+  gpu.peak_flops[NUMBER_TF32] = gpu.peak_flops[NUMBER_BF16], gpu.sustained[NUMBER_TF32] = gpu.sustained[NUMBER_BF16];
+  item.number = NUMBER_TF32, item.aligned = 0;
+  assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, 4 * 2.0 * 16 * 16 * 32 / sm_flops);
+  gpu.unaligned_tf32 = 0.5, item.k = 30; /* 8 bytes */
+  assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, 4 * 2.0 * 16 * 16 * 30 / sm_flops / 0.5);
 }
 
 TEST(each_format_has_its_own_rate) {

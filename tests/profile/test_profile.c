@@ -301,6 +301,38 @@ TEST(a_product_is_told_by_the_operator_that_issued_it) {
   }
 }
 
+/* Recorded strides say it; older recordings have only what the kernel is called. */
+TEST(how_operands_lie_is_told_by_strides_or_by_the_kernel) {
+  static const struct {
+    const char *strides, *kernel;
+    MatmulLayout layout;
+    int aligned;
+  } cases[] = {{"[[1024,1],[1,1024]]", "gemm_nn_align1", LAYOUT_TN, 16},
+               {"[[1025,1],[2048,1]]", "gemm", LAYOUT_NN, 2},
+               {"[[1,4100],[2048,1]]", "gemm", LAYOUT_NT, 8},
+               {"[]", "cutlass_80_tensorop_s16816gemm_128x256_32x3_nt_align2>(x)", LAYOUT_NT, 4},
+               {"[]", "cutlass_80_tensorop_s16816gemm_128x256_32x3_tn_align8>(x)", LAYOUT_TN, 16},
+               {"[]", "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64", LAYOUT_TN, 0},
+               {"[]", "gemm", LAYOUT_NN, 0}};
+  g_auto(Gpu) gpu = {0};
+  g_autofree char *file = g_build_filename(STEPSIM_SOURCE_DATA, "topologies/gpus/h100-sxm5-80gb.yaml", NULL);
+  ck_assert(gpu_read(file, &gpu, NULL));
+  for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *events = g_strdup_printf(CALL("\"External id\":4,", "[[4096,1024],[1024,2048]]",
+                                                   "%s") ","
+                                                         "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"%s\",\"ts\":20,"
+                                                         "\"dur\":30,\"args\":{\"External id\":4}}",
+                                              cases[i].strides, cases[i].kernel),
+                    *path = write_rank("product.json", 0, events);
+    g_autoptr(Profile) profile = read_file(path);
+    g_autoptr(ProfileShapes) shapes = profile_shapes_new(profile, &gpu);
+    ck_assert_uint_eq(shapes->shapes->len, 1);
+    const WorkItem *item = &g_array_index(shapes->shapes, ProfileShape, 0).item;
+    ck_assert_int_eq(item->layout, cases[i].layout);
+    ck_assert_int_eq(item->aligned, cases[i].aligned);
+  }
+}
+
 #define PASS(name, id, dims, types)                                                                                    \
   "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"" name "\",\"pid\":1,\"tid\":1,\"ts\":5,\"dur\":1,\"args\":{"           \
   "\"External id\":" id ",\"Input Dims\":" dims ",\"Input type\":" types "}}"

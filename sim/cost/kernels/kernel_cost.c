@@ -88,8 +88,10 @@ static double unaligned_share(const Gpu *gpu, const WorkItem *item) {
   const double *shares = item->batch > 1 ? gpu->unaligned_batched : gpu->unaligned;
   const double bytes = number_bytes(item->number);
   const gint64 a = item->layout == LAYOUT_NT ? item->m : item->k, b = item->layout == LAYOUT_TN ? item->k : item->n;
-  const double operands = MIN(row_alignment(a, bytes), row_alignment(b, bytes));
+  const double operands = item->aligned > 0 ? item->aligned : MIN(row_alignment(a, bytes), row_alignment(b, bytes));
   const double alignment = MIN(operands, row_alignment(item->n, MAX(bytes, 2)));
+  if (item->number == NUMBER_TF32 && gpu->unaligned_tf32 > 0)
+    return alignment < below[UNALIGNED_8] ? gpu->unaligned_tf32 : 1;
   for (int i = 0; i < N_UNALIGNED && item->number != NUMBER_FP32; i++)
     if (alignment < below[i])
       return shares[i] > 0 ? shares[i] : 1;

@@ -47,6 +47,7 @@ static const YamlField matmul_fields[] = {
     {"grouped_exposed", FIELD_NUMBER, FALSE, IN_GPU(grouped_exposed), 0, 1},
     {"unaligned", FIELD_MAP, FALSE, IN_GPU(unaligned), YAML_FIELDS(unaligned_fields)},
     {"unaligned_batched", FIELD_MAP, FALSE, IN_GPU(unaligned_batched), YAML_FIELDS(unaligned_fields)},
+    {"unaligned_tf32", FIELD_NUMBER, FALSE, IN_GPU(unaligned_tf32), 1e-3, 1},
     {"tiles", FIELD_NODE, TRUE, offsetof(Draft, tiles)},
 };
 

@@ -59,6 +59,7 @@ typedef struct {
   /* (0, 1]: share of the rate left if the rows of an operand or of the result have only this alignment, for a single
    * product and for several in one launch (heads, experts); 0: all of it. Not for fp32, which runs on CUDA cores. */
   double unaligned[N_UNALIGNED], unaligned_batched[N_UNALIGNED];
+  double unaligned_tf32;   /* of TF32, instead of both, aligned to less than 16 bytes; 0: as they say */
   double kernel_latency_s; /* least time of any kernel on the device */
 
   /* Memory-bound kernels: time = bytes / (hbm_Bps × efficiency) + kernel_latency_s. */
