@@ -263,6 +263,11 @@ static gboolean read_shape(const Calls *calls, const Gpu *gpu, ProfileShape *sha
          gpu->peak_flops[shape->item.number] > 0;
 }
 
+/* "flash_fwd_kernel", "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel"; version 3 spells out FlashAttnFwdSm90. */
+static gboolean is_flash_2(const char *kernel) {
+  return strstr(kernel, "flash_fwd_") != NULL || strstr(kernel, "flash_bwd_") != NULL;
+}
+
 static void set_times(ProfileShape *shape, GArray *times_s, const Gpu *gpu) {
   const Gpu alone = gpu_alone(gpu);
   g_array_sort(times_s, sort_doubles_compare);
@@ -308,7 +313,8 @@ static void add_calls(ProfileShapes *shapes, const Calls *calls, const Gpu *gpu,
   if (calls->counts == COUNTS_PASS) {
     shapes->n_unknown_passes += add_pass(calls, passes) ? 0 : calls->n_kernels;
   } else if (read_shape(calls, gpu, &shape)) {
-    set_times(&shape, calls->times_s, gpu);
+    const Gpu of_kernel = is_flash_2(calls->kernel) ? gpu_of_flash_2(gpu) : *gpu;
+    set_times(&shape, calls->times_s, &of_kernel);
     g_array_append_val(shapes->shapes, shape);
   } else {
     shapes->n_unknown += calls->times_s->len;

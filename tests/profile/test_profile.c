@@ -333,6 +333,36 @@ TEST(how_operands_lie_is_told_by_strides_or_by_the_kernel) {
   }
 }
 
+/* FlashAttention-2's kernels have rates of their own on an H100: 256 heads of 512 tokens are 1,024 blocks of queries, 8
+ * waves. */
+TEST(flash_attention_2_is_set_beside_its_own_rates) {
+  static const char *const kernels[] = {"void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128>>",
+                                        "flash::FlashAttnFwdSm90<64>"};
+  g_auto(Gpu) gpu = {0};
+  g_autofree char *file = g_build_filename(STEPSIM_SOURCE_DATA, "topologies/gpus/h100-sxm5-80gb.yaml", NULL);
+  ck_assert(gpu_read(file, &gpu, NULL));
+  double times_s[2];
+  for (guint i = 0; i < 2; i++) {
+    g_autofree char
+        *events = g_strdup_printf(
+            "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::_flash_attention_forward\",\"tid\":1,\"ts\":1,\"dur\":1,"
+            "\"args\":{\"External id\":1,\"Input Dims\":[[16,512,16,64],[16,512,16,64],[16,512,16,64]],"
+            "\"Input type\":[\"c10::BFloat16\",\"c10::BFloat16\",\"c10::BFloat16\"],"
+            "\"Concrete Inputs\":[\"\",\"\",\"\",\"\",\"\",\"512\",\"512\",\"0.\",\"True\"]}},"
+            "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"%s\",\"ts\":5,\"dur\":80,\"args\":{\"External id\":1}}",
+            kernels[i]),
+        *path = write_rank("product.json", 0, events);
+    g_autoptr(Profile) profile = read_file(path);
+    g_autoptr(ProfileShapes) shapes = profile_shapes_new(profile, &gpu);
+    ck_assert_uint_eq(shapes->shapes->len, 1);
+    ck_assert(g_array_index(shapes->shapes, ProfileShape, 0).is_causal);
+    times_s[i] = g_array_index(shapes->shapes, ProfileShape, 0).alone_s;
+  }
+  const double pairs = 256.0 * 512 * (513.0 / 2 + 210), fill = 1024 / (8 * 132.0);
+  ck_assert_double_eq_tol(times_s[0], pairs * 4 * 64 / (989.4e12 * 0.368 * 0.89 * fill) + 3e-6, 1e-9);
+  ck_assert(times_s[1] < times_s[0] / 2);
+}
+
 #define PASS(name, id, dims, types)                                                                                    \
   "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"" name "\",\"pid\":1,\"tid\":1,\"ts\":5,\"dur\":1,\"args\":{"           \
   "\"External id\":" id ",\"Input Dims\":" dims ",\"Input type\":" types "}}"

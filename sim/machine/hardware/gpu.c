@@ -62,6 +62,18 @@ static const YamlField narrow_fields[] = {
     {"rate", FIELD_NUMBER, TRUE, IN_GPU(attention_narrow), 0.05, 1},
 };
 
+static const YamlField narrow_flash_2_fields[] = {
+    {"up_to", FIELD_INT, TRUE, IN_GPU(flash_2.narrow_head), 1, 1024},
+    {"rate", FIELD_NUMBER, TRUE, IN_GPU(flash_2.narrow), 0.05, 1},
+};
+
+static const YamlField flash_2_fields[] = {
+    {"forward", FIELD_NUMBER, TRUE, IN_GPU(flash_2.forward), 1e-3, 1},
+    {"backward", FIELD_NUMBER, TRUE, IN_GPU(flash_2.backward), 1e-3, 1},
+    {"ramp", FIELD_NUMBER, FALSE, IN_GPU(flash_2.ramp), 0, 1e5},
+    {"narrow_heads", FIELD_MAP, FALSE, YAML_FIELDS(narrow_flash_2_fields)},
+};
+
 static const YamlField attention_fields[] = {
     {"forward", FIELD_NUMBER, TRUE, IN_GPU(attention_forward), 1e-3, 1},
     {"backward", FIELD_NUMBER, TRUE, IN_GPU(attention_backward), 1e-3, 1},
@@ -70,6 +82,7 @@ static const YamlField attention_fields[] = {
     {"wide_keys", FIELD_NUMBER, FALSE, IN_GPU(attention_wide), 0.05, 1},
     {"narrow_heads", FIELD_MAP, FALSE, YAML_FIELDS(narrow_fields)},
     {"head_multiple", FIELD_INT, FALSE, IN_GPU(attention_head_multiple), 1, 1024},
+    {"flash_2", FIELD_MAP, FALSE, YAML_FIELDS(flash_2_fields)},
 };
 
 static const YamlField latency_fields[] = {
@@ -163,6 +176,18 @@ gboolean gpu_read(const char *file, Gpu *gpu, GError **error) {
   gpu->file = g_strdup(file);
   gpu->bases = g_steal_pointer(&bases);
   return TRUE;
+}
+
+Gpu gpu_of_flash_2(const Gpu *gpu) {
+  Gpu slower = *gpu;
+  if (gpu->flash_2.forward <= 0)
+    return slower;
+  slower.attention_forward = gpu->flash_2.forward;
+  slower.attention_backward = gpu->flash_2.backward;
+  slower.attention_ramp_forward = slower.attention_ramp_backward = gpu->flash_2.ramp;
+  slower.attention_narrow_head = gpu->flash_2.narrow_head;
+  slower.attention_narrow = gpu->flash_2.narrow;
+  return slower;
 }
 
 double gpu_room_bytes(const Gpu *gpu) {

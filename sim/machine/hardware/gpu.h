@@ -25,6 +25,14 @@ extern const char *const architecture_names[N_ARCHITECTURES + 1]; /* NULL-termin
 /* Whose CPU launches its kernels. */
 typedef enum { HOST_OTHER, HOST_GRACE, N_GPU_HOSTS } GpuHost;
 
+/* Kernels that some traces show where the file's rates of attention are those of others. */
+typedef struct {
+  double forward, backward; /* as attention_forward and attention_backward; 0: not stated */
+  double ramp;              /* of both */
+  int narrow_head;          /* as attention_narrow_head */
+  double narrow;
+} GpuFlash2;
+
 /* An output tile that a matrix-product kernel may use. */
 typedef struct {
   int m, n;          /* rows, columns of C computed by one SM (or one pair) at a time */
@@ -82,6 +90,8 @@ typedef struct {
   double attention_of_generation; /* (0, 1]: share that this part, with a lower power limit than most, reaches of a
                                      framework's rates for its generation; 0: all of it */
 
+  GpuFlash2 flash_2; /* FlashAttention-2, where newer kernels are faster */
+
   double host_launch_s; /* host time to issue one kernel from an eager framework */
   int host;             /* GpuHost */
 
@@ -92,5 +102,8 @@ typedef struct {
 
 gboolean gpu_read(const char *file, Gpu *gpu, GError **error);
 void gpu_clear(Gpu *gpu);
+/* `gpu` with the rates of FlashAttention-2 for attention, if they are stated. Shares what `gpu` owns: do not clear it.
+ */
+Gpu gpu_of_flash_2(const Gpu *gpu);
 /* Bytes available to a model. */
 double gpu_room_bytes(const Gpu *gpu);
