@@ -112,11 +112,19 @@ static Cluster *read_base(const FitOptions *o, char **section, GError **error) {
   g_autoptr(GString) report = g_string_new(NULL);
   const CollectiveOptions collective = {.logs = o->nccl_tests, .gpus = NOT_GIVEN, .root = NOT_GIVEN};
   *section = collective_fit_section(&collective, report, error);
-  if (*section == NULL)
+  if (*section == NULL) {
+    g_prefix_error(error, "--nccl-tests (stepsim collective --fit has the options that a message names): ");
     return NULL;
+  }
   g_autofree char *over = base_of(o);
-  g_autofree char *text = g_strdup_printf("name: %s\nbase: \"%s\"\n%s", described->name, over, *section);
-  return cluster_parse("--nccl-tests", text, error);
+  g_autofree char *value = fit_yaml_value(over);
+  g_autofree char *text = g_strdup_printf("name: machine\nbase: %s\n%s", value, *section);
+  Cluster *base = cluster_parse("--nccl-tests", text, error);
+  if (base != NULL) {
+    g_free(base->name);
+    base->name = g_strdup(described->name);
+  }
+  return base;
 }
 
 /* Kernels of at least this many FLOPs: in smaller ones launching shows. */

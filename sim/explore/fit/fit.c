@@ -14,11 +14,15 @@
 #include "predict.h"
 #include "sort_doubles.h"
 
-static const double cauchy_c = 2;
+/* With few runs none of them is taken to be odd: there is no rest that it would not fit. */
+static const double cauchy_c = 2, cauchy_c_of_few = 20;
+enum { FEW_RUNS = 5, LEAST_RUNS = 4, MOST_FOLDS = 40 };
 /* Runs of one machine that are predicted well differ by a few percent from day to day. */
 static const double prior_noise = 0.06, prior_noise_weight = 6, first_noise = 0.1;
+static const double least_step_s = 1e-6;
 static const double theta_step = 0.05, near_enough = 0.3, most_step = 1.5, arrived = 0.03;
 static const double least_narrowed = 0.1; /* below, the runs are taken to say nothing */
+static const double least_moved = 0.5;    /* spreads */
 static const double odd_deviation = 4;    /* in units of the noise */
 static const double told_apart = 0.9;     /* correlation from which two are not */
 static const double likely_80 = 1.2816;   /* standard deviations that 80 % are within */
@@ -30,9 +34,13 @@ typedef struct {
   const MeasuredRow **rows; /* [n] */
   double *ln_measured;      /* [n] */
   int *gpus;                /* [n] */
+  int *fold_of;             /* [n]: runs of one fold are left out together; the same run measured again is in one */
   int n, n_threads;
-  const FitPrior *priors; /* [unknowns_count()] */
-  int *active;            /* [p] indices of unknowns */
+  int n_known;             /* unknowns of which the runs say something */
+  int n_distinct, n_folds; /* runs that differ */
+  int left_out;            /* a fold; −1: none */
+  const FitPrior *priors;  /* [unknowns_count()] */
+  int *active;             /* [p] indices of unknowns */
   int p;
   Predictor **predictors; /* [n_threads]; what was remembered is the same for all copies of the cluster */
   double noise;
@@ -56,7 +64,7 @@ static Cluster cluster_at(const Problem *problem, const double *theta) {
 typedef struct {
   const Problem *problem;
   const Cluster *cluster;
-  double *ln_s; /* [n]; NAN: it cannot be predicted */
+  double *ln_s; /* [n]; unset for those left out */
 } Predicting;
 
 static double ln_predicted(Predictor *predictor, const MeasuredRow *row, const Cluster *cluster) {
@@ -67,7 +75,8 @@ static double ln_predicted(Predictor *predictor, const MeasuredRow *row, const C
 static void predict_one(gint64 i, int thread, gpointer data) {
   const Predicting *predicting = data;
   const Problem *problem = predicting->problem;
-  predicting->ln_s[i] = ln_predicted(problem->predictors[thread], problem->rows[i], predicting->cluster);
+  if (problem->fold_of[i] != problem->left_out)
+    predicting->ln_s[i] = ln_predicted(problem->predictors[thread], problem->rows[i], predicting->cluster);
 }
 
 static void predict_all(const Problem *problem, const Cluster *cluster, double *ln_s) {
@@ -82,14 +91,27 @@ static void predict_at(const Problem *problem, const double *theta, double *ln_s
 
 /* --- residuals --- */
 
-static double cauchy(double x) {
-  const double y = x / cauchy_c;
-  return copysign(cauchy_c * sqrt(log1p(y * y)), x);
+static double cauchy(double x, double c) {
+  const double y = x / c;
+  return copysign(c * sqrt(log1p(y * y)), x);
 }
 
-static double cauchy_slope(double x) {
-  const double y = x / cauchy_c;
+static double cauchy_slope(double x, double c) {
+  const double y = x / c;
   return fabs(y) < 1e-4 ? 1 : fabs(y) / ((1 + y * y) * sqrt(log1p(y * y)));
+}
+
+static double c_of_runs(const Problem *problem) {
+  return problem->n_distinct < FEW_RUNS ? cauchy_c_of_few : cauchy_c;
+}
+
+/* Of a run that is off by x times the noise; 0 while it is left out. */
+static double residual_of(const Problem *problem, int i, double x) {
+  return problem->fold_of[i] == problem->left_out ? 0 : cauchy(x, c_of_runs(problem));
+}
+
+static double slope_weight(const Problem *problem, int i, double x) {
+  return problem->fold_of[i] == problem->left_out ? 0 : cauchy_slope(x, c_of_runs(problem));
 }
 
 /* A row per unknown, also of those that are not looked for: how ln(predicted) grows with θ. Predictions are nearly
@@ -180,9 +202,9 @@ static int residuals(const gsl_vector *theta, void *data, gsl_vector *f) {
   const Tangent *tangent = data;
   const int n = tangent->problem->n;
   for (int i = 0; i < n; i++)
-    gsl_vector_set(f, (gsize)i, cauchy(tangent_off(tangent, theta, i)));
+    gsl_vector_set(f, (gsize)i, residual_of(tangent->problem, i, tangent_off(tangent, theta, i)));
   for (int j = 0; j < tangent->problem->p; j++)
-    gsl_vector_set(f, (gsize)(n + j), cauchy(gsl_vector_get(theta, (gsize)j)));
+    gsl_vector_set(f, (gsize)(n + j), cauchy(gsl_vector_get(theta, (gsize)j), cauchy_c));
   return GSL_SUCCESS;
 }
 
@@ -191,12 +213,12 @@ static int jacobian(const gsl_vector *theta, void *data, gsl_matrix *J) {
   const Problem *problem = tangent->problem;
   gsl_matrix_set_zero(J);
   for (int i = 0; i < problem->n; i++) {
-    const double weight = cauchy_slope(tangent_off(tangent, theta, i)) / problem->noise;
+    const double weight = slope_weight(problem, i, tangent_off(tangent, theta, i)) / problem->noise;
     for (int j = 0; j < problem->p; j++)
       gsl_matrix_set(J, (gsize)i, (gsize)j, weight * slope_of(problem, j)[i]);
   }
   for (int j = 0; j < problem->p; j++)
-    gsl_matrix_set(J, (gsize)(problem->n + j), (gsize)j, cauchy_slope(gsl_vector_get(theta, (gsize)j)));
+    gsl_matrix_set(J, (gsize)(problem->n + j), (gsize)j, cauchy_slope(gsl_vector_get(theta, (gsize)j), cauchy_c));
   return GSL_SUCCESS;
 }
 
@@ -218,11 +240,11 @@ static void solve_tangent(Tangent *tangent, double *theta) {
 static double cost_of(const Problem *problem, const double *theta, const double *ln_s) {
   double cost = 0;
   for (int i = 0; i < problem->n; i++) {
-    const double x = cauchy((ln_s[i] - problem->ln_measured[i]) / problem->noise);
+    const double x = residual_of(problem, i, (ln_s[i] - problem->ln_measured[i]) / problem->noise);
     cost += x * x;
   }
   for (int j = 0; j < problem->p; j++) {
-    const double x = cauchy(theta[j]);
+    const double x = cauchy(theta[j], cauchy_c);
     cost += x * x;
   }
   return cost;
@@ -300,8 +322,8 @@ static const struct {
 } elsewhere[] = {{"node.nic.efficiency", {0, -1.2, -2.5, -4}},
                  {"node.nic.step", {0, 2.5}},
                  {"as_run.host_time", {0, 1}},
-                 {"as_run.collective_host", {0, 2.5}},
-                 {"as_run.collective_host_beside_sends", {0, 2.5}}};
+                 {"as_run.collective_host", {0, 4}},
+                 {"as_run.collective_host_beside_sends", {0, 4}}};
 enum { N_STARTS = 4, MOST_PLACES = 4 * 2 * 2 * 2 * 2 };
 
 /* Fills in the k-th combination. FALSE: it is that of another k, as some of the unknowns are not looked for. */
@@ -347,22 +369,35 @@ static int look_around(const Problem *problem, Place *places) {
   return n;
 }
 
-/* From `start`; and from other machines, where that leaves much. */
+static double median_of(double *values, int n) {
+  sort_doubles(values, (guint)n);
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+/* Where all runs are off by the same factor: GPUs at another rate. */
+static void start_at_rate(const Problem *problem, const double *ln_s, double *theta) {
+  g_autofree double *off = g_new(double, problem->n);
+  for (int i = 0; i < problem->n; i++)
+    off[i] = ln_s[i] - problem->ln_measured[i];
+  for (int j = 0; j < problem->p; j++)
+    if (problem->active[j] == UNKNOWN_RATE)
+      theta[j] += median_of(off, problem->n) / problem->priors[UNKNOWN_RATE].spread;
+}
+
+/* From `start`; from there at another rate; and from other machines, where that leaves much. */
 static Solution solve(Problem *problem, const double *start) {
-  g_autofree double *theta = g_new(double, problem->p);
+  g_autofree double *theta = g_memdup2(start, (gsize)problem->p * sizeof *start), *ln_s = g_new(double, problem->n);
   Place places[MOST_PLACES];
   Solution best = solve_from(problem, start);
+  predict_at(problem, start, ln_s);
+  start_at_rate(problem, ln_s, theta);
+  take_better(&best, solve_from(problem, theta));
   const int n = best.cost > much_left * problem->n ? look_around(problem, places) : 0;
   for (int i = 0; i < MIN(n, N_STARTS - 1); i++) {
     fill_place(problem, places[i].place, theta);
     take_better(&best, solve_from(problem, theta));
   }
   return best;
-}
-
-static double median_of(double *values, int n) {
-  sort_doubles(values, (guint)n);
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
 /* From the median of what is left, which few odd runs do not move; what the unknowns took up is given back. One run or
@@ -399,58 +434,96 @@ static Solution solve_with_noise(Problem *problem) {
   return settle_noise(problem, fine);
 }
 
+/* At the last solution, with all that was looked for at first: what the runs say little of is not known for certain,
+ * which the ranges of the others should show. Its slopes are from nearby. */
+static void widen(Problem *problem, Solution *solution, int *all, int n_all) {
+  int *const active = problem->active;
+  const int p = problem->p;
+  g_autofree double *theta = g_new0(double, n_all);
+  for (int j = 0; j < p; j++)
+    for (int k = 0; k < n_all; k++)
+      if (all[k] == active[j])
+        theta[k] = solution->theta[j];
+  problem->active = all;
+  problem->p = n_all;
+  Solution wide = {.theta = theta, .ln_s = solution->ln_s};
+  finish(problem, &wide);
+  problem->active = active;
+  problem->p = p;
+  for (int j = 0; j < p; j++)
+    for (int k = 0; k < p; k++) {
+      int at_j = 0, at_k = 0;
+      for (int i = 0; i < n_all; i++) {
+        at_j = all[i] == active[j] ? i : at_j;
+        at_k = all[i] == active[k] ? i : at_k;
+      }
+      gsl_matrix_set(solution->left, (gsize)j, (gsize)k, gsl_matrix_get(wide.left, (gsize)at_j, (gsize)at_k));
+    }
+  gsl_matrix_free(wide.J);
+  gsl_matrix_free(wide.left);
+}
+
 static double narrowed(const Solution *solution, int j) {
   return 1 - sqrt(MIN(gsl_matrix_get(solution->left, (gsize)j, (gsize)j), 1));
 }
 
-/* Solves for the unknowns of which the runs say something. */
+static gboolean tells_of(const Problem *problem, const Solution *solution, int j) {
+  return narrowed(solution, j) >= least_narrowed || problem->priors[problem->active[j]].source != NULL;
+}
+
+static gboolean is_any_told(const Problem *problem, const Solution *solution) {
+  gboolean is_told = FALSE;
+  for (int j = 0; j < problem->p; j++)
+    is_told |= tells_of(problem, solution, j);
+  return is_told;
+}
+
+/* Solves for the unknowns of which the runs say something; if they say too little to tell which is the reason, for the
+ * likeliest alone. */
 static Solution solve_for_known(Problem *problem) {
   Solution solution = solve_with_noise(problem);
+  const int n_all = problem->p;
+  g_autofree int *all = g_memdup2(problem->active, (gsize)n_all * sizeof *all);
   g_autofree double *start = g_new(double, problem->p);
-  int n_left = 0;
-  for (int j = 0; j < problem->p; j++)
-    if (narrowed(&solution, j) >= least_narrowed || problem->priors[problem->active[j]].source != NULL) {
+  int n_left = 0, furthest_j = 0;
+  for (int j = 0; j < n_all; j++)
+    if (fabs(solution.theta[j]) > fabs(solution.theta[furthest_j]))
+      furthest_j = j;
+  const gboolean is_told = is_any_told(problem, &solution);
+  for (int j = 0; j < n_all; j++)
+    if (is_told ? tells_of(problem, &solution, j) : j == furthest_j && fabs(solution.theta[j]) > least_moved) {
       start[n_left] = solution.theta[j];
       problem->active[n_left++] = problem->active[j];
     }
+  problem->n_known = n_left;
   if (n_left == problem->p || n_left == 0)
     return solution;
   problem->p = n_left;
   solution_clear(&solution);
-  solution = solve_from(problem, start);
-  return settle_noise(problem, solution);
+  solution = settle_noise(problem, solve_from(problem, start));
+  widen(problem, &solution, all, n_all);
+  return solution;
 }
 
 /* --- each run from the others --- */
 
-/* θ without run `i`, by one step of Gauss and Newton from where all of them lead: with H = JᵀJ and the run's row j of
- * J and residual f, θ − (H − j jᵀ)⁻¹ (−f j)·(−1). */
-static void theta_without(const Problem *problem, const Solution *solution, int i, double residual, double *theta) {
-  const gsize p = (gsize)problem->p;
-  gsl_matrix *H = gsl_matrix_alloc(p, p);
-  gsl_vector *step = gsl_vector_alloc(p);
-  gsl_blas_dsyrk(CblasLower, CblasTrans, 1, solution->J, 0, H);
-  gsl_vector_const_view row = gsl_matrix_const_row(solution->J, (gsize)i);
-  gsl_blas_dsyr(CblasLower, -1, &row.vector, H);
-  gsl_vector_memcpy(step, &row.vector);
-  gsl_vector_scale(step, residual);
-  gsl_linalg_cholesky_decomp1(H); /* the priors keep it positive definite */
-  gsl_linalg_cholesky_svx(H, step);
-  for (gsize j = 0; j < p; j++)
-    theta[j] = solution->theta[j] + gsl_vector_get(step, j);
-  gsl_vector_free(step);
-  gsl_matrix_free(H);
-}
-
-static double predicted_without(const Problem *problem, const Solution *solution, int i) {
-  g_autofree double *theta = g_new(double, problem->p);
-  theta_without(problem, solution, i, cauchy((solution->ln_s[i] - problem->ln_measured[i]) / problem->noise), theta);
-  const Cluster cluster = cluster_at(problem, theta);
-  return exp(ln_predicted(problem->predictors[0], problem->rows[i], &cluster));
+/* Every run as the others predict it, from where all of them lead: only which unknowns are looked for, and the noise,
+ * are as with all. */
+static void predict_without(Problem *problem, const Solution *solution, double *ln_s) {
+  for (int fold = 0; fold < problem->n_folds; fold++) {
+    problem->left_out = fold;
+    Solution others = solve_from(problem, solution->theta);
+    problem->left_out = -1;
+    const Cluster cluster = cluster_at(problem, others.theta);
+    for (int i = 0; i < problem->n; i++)
+      if (problem->fold_of[i] == fold)
+        ln_s[i] = ln_predicted(problem->predictors[0], problem->rows[i], &cluster);
+    solution_clear(&others);
+  }
 }
 
 /* The least bound that holds for a new run with 80 %, were it like these (split conformal). */
-static double conformal_error(const GArray *runs) {
+static double conformal_error(const Problem *problem, const GArray *runs) {
   const int n = (int)runs->len, at = (int)ceil(0.8 * (n + 1));
   g_autofree double *off = g_new(double, n);
   for (int i = 0; i < n; i++) {
@@ -458,7 +531,7 @@ static double conformal_error(const GArray *runs) {
     off[i] = fabs(log(run->without_s / run->row->step_time_s));
   }
   sort_doubles(off, (guint)n);
-  return at <= n ? off[at - 1] : INFINITY;
+  return at <= n && problem->n_distinct >= LEAST_RUNS ? off[at - 1] : INFINITY;
 }
 
 /* --- the result --- */
@@ -489,7 +562,7 @@ static void fill_unknowns(const Problem *problem, const Solution *solution, Fit 
                  value = problem->priors[i].median * exp(spread * solution->theta[j]);
     const double left = likely_80 * spread * (1 - narrowed(solution, j));
     found->narrowed = narrowed(solution, j);
-    found->is_found = found->narrowed >= least_narrowed || problem->priors[i].source != NULL;
+    found->is_found = problem->n_known > 0;
     found->low = unknown_within(i, value * exp(-left));
     found->high = unknown_within(i, value * exp(left));
     if (found->is_found)
@@ -512,34 +585,49 @@ static void fill_pairs(const Problem *problem, const Solution *solution, Fit *fi
 }
 
 static void fill_runs(Problem *problem, const Solution *solution, const double *before, Fit *fit) {
-  g_autofree double *after = g_new(double, problem->n);
+  g_autofree double *after = g_new(double, problem->n),
+                    *without = g_memdup2(before, (gsize)problem->n * sizeof *without);
   predict_all(problem, fit->cluster, after);
+  if (problem->n_distinct > 1)
+    predict_without(problem, solution, without);
   for (int i = 0; i < problem->n; i++) {
     const FittedRun run = {
         .row = problem->rows[i],
         .gpus = problem->gpus[i],
         .before_s = exp(before[i]),
         .predicted_s = exp(after[i]),
-        .without_s = predicted_without(problem, solution, i),
-        .is_odd = problem->n > 2 && fabs(after[i] - problem->ln_measured[i]) > odd_deviation * problem->noise,
+        .without_s = exp(without[i]),
+        .is_odd = problem->n_distinct >= FEW_RUNS &&
+                  fabs(after[i] - problem->ln_measured[i]) > odd_deviation * problem->noise,
     };
     g_array_append_val(fit->runs, run);
   }
 }
 
-static void fill_memory(const MeasuredRows *rows, Fit *fit) {
+/* What the GPUs held beyond what is predicted without as_run.memory. */
+static double memory_beyond(const MeasuredRow *row, const Cluster *base) {
+  StepPrediction step;
+  if (row->problem != NULL || isnan(row->memory_bytes) || !predict_step(NULL, row->model, base, row->plan, &step, NULL))
+    return NAN;
+  const double own = row->memory_of == SHOWN_DEVICE ? base->as_run.memory_bytes : 0;
+  return row->memory_bytes - step.shown_bytes[row->memory_of] + own;
+}
+
+static gboolean fill_memory(const MeasuredRows *rows, Fit *fit, GError **error) {
   g_autoptr(GArray) beyond = g_array_new(FALSE, FALSE, sizeof(double));
   for (guint i = 0; i < rows->rows->len; i++) {
-    const MeasuredRow *row = &g_array_index(rows->rows, MeasuredRow, i);
-    StepPrediction step;
-    if (row->problem != NULL || isnan(row->memory_bytes) ||
-        !predict_step(NULL, row->model, fit->base, row->plan, &step, NULL))
-      continue;
-    const double more = row->memory_bytes - step.shown_bytes[row->memory_of];
-    g_array_append_val(beyond, more);
+    const double bytes = memory_beyond(&g_array_index(rows->rows, MeasuredRow, i), fit->base);
+    if (!isnan(bytes))
+      g_array_append_val(beyond, bytes);
   }
   fit->n_memory = (int)beyond->len;
   fit->memory_bytes = beyond->len > 0 ? median_of((double *)(void *)beyond->data, fit->n_memory) : NAN;
+  if (fit->n_memory == 0 || fit->memory_bytes < gpu_room_bytes(&fit->base->gpu))
+    return TRUE;
+  return fail_input(
+      error,
+      "memory_gb: found %.4g GB more than predicted in the median, expected GB = 1e9 bytes of a GPU that has %.4g",
+      fit->memory_bytes / 1e9, fit->base->gpu.hbm_bytes / 1e9);
 }
 
 /* --- the rows --- */
@@ -579,6 +667,7 @@ static void problem_clear(Problem *problem) {
   g_free(problem->rows);
   g_free(problem->ln_measured);
   g_free(problem->gpus);
+  g_free(problem->fold_of);
   g_free(problem->active);
   g_free(problem->has_slope);
   g_free(problem->slopes_at);
@@ -586,6 +675,21 @@ static void problem_clear(Problem *problem) {
   for (int i = 0; i < problem->n_threads && problem->predictors != NULL; i++)
     predictor_free(problem->predictors[i]);
   g_free(problem->predictors);
+}
+
+/* The same run, measured again, is one that differs from the others. */
+static void take_folds(Problem *problem) {
+  g_autoptr(GHashTable) known = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL); /* to index + 1 */
+  problem->fold_of = g_new(int, problem->n);
+  for (int i = 0; i < problem->n; i++) {
+    char *run = measured_row_run(problem->rows[i]);
+    int index = GPOINTER_TO_INT(g_hash_table_lookup(known, run)) - 1;
+    if (index < 0)
+      index = problem->n_distinct++;
+    g_hash_table_replace(known, run, GINT_TO_POINTER(index + 1));
+    problem->fold_of[i] = index % MOST_FOLDS;
+  }
+  problem->n_folds = MIN(problem->n_distinct, MOST_FOLDS);
 }
 
 static void take_rows(const MeasuredRows *rows, Problem *problem, Fit *fit) {
@@ -599,7 +703,9 @@ static void take_rows(const MeasuredRows *rows, Problem *problem, Fit *fit) {
     if (row->problem != NULL)
       leave_out(fit, row, row->problem);
     else if (isnan(row->step_time_s))
-      leave_out(fit, row, "no step_time_s: the run ended out of memory");
+      leave_out(fit, row, "no step_time_s: it ended out of memory");
+    else if (row->step_time_s < least_step_s)
+      leave_out(fit, row, "step_time_s: found less than a microsecond");
     else if (!predict_step(problem->predictors[0], row->model, problem->base, row->plan, &step, &why))
       leave_out(fit, row, why->message);
     else {
@@ -640,7 +746,7 @@ static gboolean fit_problem(Problem *problem, Fit *fit, GError **error) {
   fill_pairs(problem, &solution, fit);
   fill_runs(problem, &solution, before, fit);
   gsl_set_error_handler(handler);
-  fit->error = conformal_error(fit->runs);
+  fit->error = conformal_error(problem, fit->runs);
   solution_clear(&solution);
   return TRUE;
 }
@@ -659,18 +765,21 @@ Fit *fit_new(const MeasuredRows *rows, Cluster *base, const FitPrior *priors, in
   fit->runs = g_array_new(FALSE, FALSE, sizeof(FittedRun));
   fit->pairs = g_array_new(FALSE, FALSE, sizeof(UnknownPair));
   fit->unused = g_ptr_array_new_with_free_func(g_free);
-  Problem problem = {
-      .base = base, .priors = priors, .n_threads = n_threads, .predictors = g_new(Predictor *, n_threads)};
+  Problem problem = {.base = base,
+                     .priors = priors,
+                     .n_threads = n_threads,
+                     .left_out = -1,
+                     .predictors = g_new(Predictor *, n_threads)};
   for (int i = 0; i < n_threads; i++)
     problem.predictors[i] = predictor_new();
   take_rows(rows, &problem, fit);
+  take_folds(&problem);
   take_unknowns(&problem);
   gboolean is_fitted = problem.n > 0
                            ? fit_problem(&problem, fit, error)
                            : fail_input(error, "no run can be used: %s",
                                         fit->unused->len > 0 ? (char *)fit->unused->pdata[0] : "there is none");
-  if (is_fitted)
-    fill_memory(rows, fit);
+  is_fitted = is_fitted && fill_memory(rows, fit, error);
   problem_clear(&problem);
   return is_fitted ? g_steal_pointer(&fit) : NULL;
 }

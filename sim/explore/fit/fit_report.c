@@ -5,7 +5,8 @@
 #include "json_values.h"
 #include "validation.h"
 
-enum { MOST_RUNS_LISTED = 40 };
+enum { MOST_RUNS_LISTED = 40, MOST_UNUSED_LISTED = 10 };
+static const double hopeless = 0.25; /* median error of runs that are not understood */
 
 static const FittedRun *run_at(const Fit *fit, guint i) {
   return &g_array_index(fit->runs, FittedRun, i);
@@ -56,8 +57,9 @@ static void append_unknowns(GString *out, const Fit *fit) {
   }
   if (fit->n_memory > 0) {
     g_autofree char *bytes = units_format(fabs(fit->memory_bytes), UNIT_BYTES);
-    g_string_append_printf(out, "memory: in the median of %d run%s %s %s than predicted\n", fit->n_memory,
-                           fit->n_memory == 1 ? "" : "s", bytes, fit->memory_bytes < 0 ? "less" : "more");
+    g_string_append_printf(
+        out, "as_run.memory: in the median of %d run%s GPUs held %s %s than is predicted without it\n", fit->n_memory,
+        fit->n_memory == 1 ? "" : "s", bytes, fit->memory_bytes < 0 ? "less" : "more");
   }
 }
 
@@ -81,13 +83,33 @@ static void append_runs(GString *out, const Fit *fit) {
   for (guint i = 0; i < fit->runs->len; i++)
     if (lists_all || run_at(fit, i)->is_odd)
       append_run(out, run_at(fit, i));
-  for (guint i = 0; i < fit->unused->len; i++)
+  for (guint i = 0; i < MIN(fit->unused->len, MOST_UNUSED_LISTED); i++)
     g_string_append_printf(out, "not used: %s\n", (const char *)fit->unused->pdata[i]);
+  if (fit->unused->len > MOST_UNUSED_LISTED)
+    g_string_append_printf(out, "not used: %u more\n", fit->unused->len - MOST_UNUSED_LISTED);
 }
 
 static void append_stats(GString *out, const char *what, ErrorStats stats) {
   g_string_append_printf(out, "%-34s mean %5.1f %%   median %5.1f %%   p90 %5.1f %%\n", what, 100 * stats.mape,
                          100 * stats.median_ape, 100 * stats.p90_ape);
+}
+
+/* Where rules read the name of a framework as another file. */
+static void append_readings(GString *out, const Fit *fit) {
+  g_autoptr(GHashTable) said = g_hash_table_new(g_str_hash, g_str_equal);
+  for (guint i = 0; i < fit->runs->len; i++) {
+    const MeasuredRow *row = run_at(fit, i)->row;
+    if (row->is_by_rule && g_hash_table_add(said, (char *)row->read_as))
+      g_string_append_printf(out, "%s is read as %s (--releases off: as named)\n", row->framework, row->read_as);
+  }
+}
+
+static void append_doubts(GString *out, const Fit *fit) {
+  if (stats_of(fit, after_of).median_ape > hopeless)
+    g_string_append_printf(out,
+                           "These runs are not understood: are they of %s and of the framework that is named, and do "
+                           "the columns say all that was not the default?\n",
+                           fit->base->name);
 }
 
 static const Suggestion *suggestion_at(const GArray *suggestions, guint i) {
@@ -98,10 +120,13 @@ static void append_suggestions(GString *out, const GArray *suggestions) {
   if (suggestions->len == 0)
     return;
   const Suggestion *first = suggestion_at(suggestions, 0);
+  g_autofree char *place = measured_row_place(first->like);
+  const char *like = *first->like->id != '\0' ? first->like->id : place;
   g_string_append_printf(
       out,
-      "\nTo learn most of plans like these, of which four of five are known to within a factor of %.3f, run next\n",
-      exp(first->spread_before));
+      "\nTo learn most of plans like these, of which four of five are known to within a factor of %.3f, run next (all "
+      "else as %s)\n",
+      exp(first->spread_before), like);
   for (guint i = 0; i < suggestions->len; i++) {
     const Suggestion *run = suggestion_at(suggestions, i);
     g_autofree char *time = units_format(run->predicted_s, UNIT_SECONDS);
@@ -115,6 +140,7 @@ void fit_text(GString *out, const Fit *fit, const GArray *suggestions) {
   g_string_append_printf(out, "%u run%s on %s\n", fit->runs->len, fit->runs->len == 1 ? "" : "s", fit->base->name);
   append_unknowns(out, fit);
   append_runs(out, fit);
+  append_readings(out, fit);
   g_string_append_c(out, '\n');
   append_stats(out, "as described", stats_of(fit, before_of));
   append_stats(out, "with what was found", stats_of(fit, after_of));
@@ -125,6 +151,7 @@ void fit_text(GString *out, const Fit *fit, const GArray *suggestions) {
                            exp(fit->error));
   else
     g_string_append(out, "Four runs and more say how far others will be off.\n");
+  append_doubts(out, fit);
   append_suggestions(out, suggestions);
 }
 
@@ -274,15 +301,37 @@ static void append_as_run(GString *out, GPtrArray *open, const Fit *fit) {
   append_key(out, open, "as_run.error", error, "of a run predicted from the others, 80 % of them");
 }
 
+char *fit_yaml_value(const char *text) {
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-";
+  if (strspn(text, plain) == strlen(text) && (g_ascii_isalnum(*text) || *text == '/'))
+    return g_strdup(text);
+  GString *quoted = g_string_new("\"");
+  for (const char *at = text; *at != '\0'; at++) {
+    if (*at == '"' || *at == '\\')
+      g_string_append_c(quoted, '\\');
+    g_string_append_c(quoted, g_ascii_iscntrl(*at) ? ' ' : *at);
+  }
+  g_string_append_c(quoted, '"');
+  return g_string_free(quoted, FALSE);
+}
+
+/* Of a text in several lines: one. Owned by the caller. */
+static char *one_line(const char *text) {
+  return g_strdelimit(g_utf8_make_valid(text, -1), "\r\n\t", ' ');
+}
+
 char *fit_yaml(const Fit *fit, const char *name, const char *base, const char *files, const char *section) {
   GString *out = g_string_new(NULL);
   g_autoptr(GPtrArray) open = g_ptr_array_new_with_free_func(g_free);
-  g_string_append_printf(
-      out,
-      "# %s, as %u of its runs show it (stepsim fit).\nname: %s\nbase: %s\nsource: >-\n  stepsim fit of %u runs in %s "
-      "over %s: off by %.1f %% in the mean, by %.1f %% where each is predicted from the others, %.1f %% before.\n",
-      fit->base->name, fit->runs->len, name, base, fit->runs->len, files, fit->base->name,
-      100 * stats_of(fit, after_of).mape, 100 * stats_of(fit, without_of).mape, 100 * stats_of(fit, before_of).mape);
+  g_autofree char *machine = one_line(fit->base->name), *from = one_line(files), *name_value = fit_yaml_value(name);
+  g_autofree char *base_value = fit_yaml_value(base);
+  g_string_append_printf(out, "# %s, as %u of its runs show it (stepsim fit).\nname: %s\nbase: %s\nsource: >-\n  ",
+                         machine, fit->runs->len, name_value, base_value);
+  g_string_append_printf(out,
+                         "stepsim fit of %u runs in %s over %s: off by %.1f %% in the mean, by %.1f %% where each is "
+                         "predicted from the others, %.1f %% before.\n",
+                         fit->runs->len, from, machine, 100 * stats_of(fit, after_of).mape,
+                         100 * stats_of(fit, without_of).mape, 100 * stats_of(fit, before_of).mape);
   for (int i = 0; i < unknowns_count(); i++)
     if (fit->unknowns[i].is_found && is_of_links(i))
       append_found(out, open, fit, i);

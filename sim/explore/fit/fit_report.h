@@ -15,3 +15,5 @@ char *fit_json(const Fit *fit, const GArray *suggestions);
 /* The file: over `base` (a name or file), with what was found, and where that is from. `files`: those that the runs
  * were read from; `section`: of the file, in addition; NULL: none. */
 char *fit_yaml(const Fit *fit, const char *name, const char *base, const char *files, const char *section);
+/* A text as a value of YAML, in quotes where it needs them. Owned by the caller. */
+char *fit_yaml_value(const char *text);

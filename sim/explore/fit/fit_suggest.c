@@ -41,21 +41,24 @@ static void add_candidate(GArray *candidates, const MeasuredRow *like, int gpus,
   g_array_append_val(candidates, candidate);
 }
 
-static int most_gpus(const Fit *fit) {
-  int most = 1;
-  for (guint i = 0; i < fit->runs->len; i++)
-    most = MAX(most, g_array_index(fit->runs, FittedRun, i).gpus);
-  return most;
+/* The run on the most GPUs. */
+static const FittedRun *largest_run(const Fit *fit) {
+  const FittedRun *largest = &g_array_index(fit->runs, FittedRun, 0);
+  for (guint i = 1; i < fit->runs->len; i++) {
+    const FittedRun *run = &g_array_index(fit->runs, FittedRun, i);
+    largest = run->gpus > largest->gpus ? run : largest;
+  }
+  return largest;
 }
 
 /* On one domain, and from there to as many GPUs as there were, doubling. */
 static GArray *make_candidates(const Fit *fit) {
   GArray *candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
   g_array_set_clear_func(candidates, candidate_clear);
-  const int most = most_gpus(fit);
-  const MeasuredRow *like = g_array_index(fit->runs, FittedRun, 0).row;
+  const int most = largest_run(fit)->gpus;
+  const MeasuredRow *like = largest_run(fit)->row;
   for (int gpus = MIN(fit->base->gpus_per_node, most); gpus <= most; gpus *= 2)
-    for (int tp = 1; tp <= MIN(MOST_TP, gpus); tp *= 2)
+    for (int tp = 1; tp <= MIN(fit->base->domain_gpus, MIN(MOST_TP, gpus)); tp *= 2)
       for (int pp = 1; pp <= MIN(MOST_PP, gpus / tp); pp *= 2)
         for (gint64 micro_batch = 1; micro_batch <= MOST_MICRO_BATCH; micro_batch *= 4)
           add_candidate(candidates, like, gpus, tp, pp, micro_batch);
@@ -168,8 +171,9 @@ static gboolean take_best(const Fit *fit, GArray *candidates, double *covariance
   if (chosen == NULL)
     return FALSE;
   *best = chosen->run;
-  best->spread_before = likely_80 * sqrt(mean_variance(candidates, before));
-  best->spread_after = likely_80 * sqrt(least);
+  const double noise2 = fit->noise * fit->noise;
+  best->spread_before = likely_80 * sqrt(mean_variance(candidates, before) + noise2);
+  best->spread_after = likely_80 * sqrt(least + noise2);
   best->tells = most_narrowed(before, covariance);
   return TRUE;
 }

@@ -47,7 +47,7 @@ static const struct {
   double least_median, least, most;
   gboolean of_gpu;
 } table[] = {
-    {{"as_run.rate", "share of the rate of products and attention", -1, 0.07, HERE}, rate_of, 0, 0.05, 2, TRUE},
+    {{"as_run.rate", "share of the rate of products and attention", -1, 0.1, HERE}, rate_of, 0, 0.05, 2, TRUE},
     {{"as_run.memory_rate", "share of the rate of memory-bound kernels", -1, 0.07, HERE},
      memory_rate_of,
      0,
@@ -61,12 +61,12 @@ static const struct {
     {{"as_run.network_falls", "how it falls with nodes", -1, 1.5, NETWORK}, network_falls_of, 0.03, 0, 2},
     {{"node.nic.step", "a collective's step to another node", UNIT_SECONDS, 1, NETWORK}, nic_step_of, 20e-6, 0, 1},
     {{"node.nic.latency", "a send to another node", UNIT_SECONDS, 1, NETWORK}, nic_latency_of, 0, 0, 1},
-    {{"as_run.collective_host", "host time of a collective over several nodes, per member", UNIT_SECONDS, 2, NETWORK},
+    {{"as_run.collective_host", "host time of a collective over several nodes, per member", UNIT_SECONDS, 1.2, NETWORK},
      collective_host_of,
      2e-6,
      0,
      1},
-    {{"as_run.collective_host_beside_sends", "the same besides, in pipelines over several nodes", UNIT_SECONDS, 2,
+    {{"as_run.collective_host_beside_sends", "the same besides, in pipelines over several nodes", UNIT_SECONDS, 1.2,
       NETWORK},
      beside_sends_of,
      2e-6,
