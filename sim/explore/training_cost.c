@@ -21,8 +21,8 @@ double goodput_best_interval_s(double mtbf_s, double checkpoint_s) {
   return low * mtbf_s;
 }
 
-/* What a run goes on from: gradients are made anew. */
-static double checkpoint_bytes(const Model *model, const Plan *plan) {
+/* Gradients are made anew. */
+double goodput_checkpoint_bytes(const Model *model, const Plan *plan) {
   return (double)model_parameters(model) * (plan->recipe.weights + recipe_optimizer_bytes(&plan->recipe));
 }
 
@@ -31,9 +31,9 @@ static double start(const Model *model, const Cluster *cluster, const Plan *plan
   const Failures *failures = cluster->failures;
   const int n_nodes = (plan->gpus + cluster->gpus_per_node - 1) / cluster->gpus_per_node;
   goodput->mtbf_s = failures_job_mtbf_s(failures, plan->gpus, n_nodes);
-  goodput->restart_s = failures->restart_s;
-  goodput->checkpoint_bytes = checkpoint_bytes(model, plan);
-  goodput->checkpoint_s = goodput->checkpoint_bytes / failures->checkpoint_Bps;
+  goodput->restart_s = failures_mean_restart_s(failures, failures->restart_s);
+  goodput->checkpoint_bytes = goodput_checkpoint_bytes(model, plan);
+  goodput->checkpoint_s = goodput->checkpoint_bytes / cluster_checkpoint_Bps(cluster, n_nodes, n_nodes);
   return goodput_best_interval_s(goodput->mtbf_s, goodput->checkpoint_s);
 }
 
@@ -120,4 +120,32 @@ void training_cost_text(const TrainingCost *cost, const char *label, const char 
     return;
   g_string_append(out, failures_label);
   append_failures(cost, out);
+}
+
+static void add_failures(const TrainingCost *cost, JsonBuilder *builder) {
+  const Goodput *goodput = &cost->goodput;
+  if (!cost->has_goodput)
+    return;
+  json_begin_object(builder, "failures");
+  json_add_number(builder, "mtbf_s", goodput->mtbf_s);
+  json_add_number(builder, "restart_s", goodput->restart_s);
+  json_add_number(builder, "checkpoint_bytes", goodput->checkpoint_bytes);
+  json_add_number(builder, "checkpoint_s", goodput->checkpoint_s);
+  json_add_count(builder, "checkpoint_interval_steps", goodput->interval_steps);
+  json_add_number(builder, "checkpoint_interval_s", goodput->interval_s);
+  json_add_number(builder, "goodput", goodput->share);
+  json_add_number(builder, "expected_days", cost->expected_days);
+  json_add_number(builder, "expected_gpu_hours", cost->expected_gpu_hours);
+  json_add_number(builder, "expected_dollars", cost->expected_dollars > 0 ? cost->expected_dollars : NAN);
+  json_builder_end_object(builder);
+}
+
+void training_cost_json(const TrainingCost *cost, JsonBuilder *builder) {
+  json_begin_object(builder, "training");
+  json_add_number(builder, "tokens", cost->tokens);
+  json_add_number(builder, "days", cost->days);
+  json_add_number(builder, "gpu_hours", cost->gpu_hours);
+  json_add_number(builder, "dollars", cost->dollars > 0 ? cost->dollars : NAN);
+  json_add_number(builder, "gpu_energy_Wh", cost->gpu_energy_Wh > 0 ? cost->gpu_energy_Wh : NAN);
+  add_failures(cost, builder);
 }

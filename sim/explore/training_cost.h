@@ -12,6 +12,7 @@
  * 17, 1974) if δ is small against M. Training stops while a checkpoint is written. */
 #pragma once
 #include "cluster.h"
+#include "json_values.h"
 #include "plan.h"
 #include "workload.h"
 
@@ -30,6 +31,8 @@ gboolean goodput_of(const Model *model, const Cluster *cluster, const Plan *plan
 /* Upper bound of the share, for any step time: that at the optimum interval, not rounded to whole steps. 1 if the
  * cluster does not state its failure rate. */
 double goodput_most_share(const Model *model, const Cluster *cluster, const Plan *plan);
+/* What a run goes on from: each parameter's weights and optimizer state, once. */
+double goodput_checkpoint_bytes(const Model *model, const Plan *plan);
 /* Ts/T(τ). Public, like the next, for tests against simulated runs with failures. */
 double goodput_share(double mtbf_s, double restart_s, double checkpoint_s, double interval_s);
 /* The interval that maximises it. */
@@ -50,5 +53,7 @@ typedef struct {
 /* `dollars_per_gpu_hour` and `gpu_power_W` 0: not known; `goodput` NULL: the failure rate is not known. */
 TrainingCost training_cost_of(double tokens, double tokens_per_s, int gpus, double dollars_per_gpu_hour,
                               double gpu_power_W, const Goodput *goodput);
+/* As the object "training", which is left open: the caller may add to it, and ends it. */
+void training_cost_json(const TrainingCost *cost, JsonBuilder *builder);
 /* Two lines, or one if the failure rate is not known; they begin with `label` and `failures_label`. */
 void training_cost_text(const TrainingCost *cost, const char *label, const char *failures_label, GString *out);

@@ -373,37 +373,6 @@ void planner_json_steps(JsonBuilder *builder, const PlanOutcome *best, const GAr
   json_builder_end_array(builder);
 }
 
-static void add_failures(JsonBuilder *builder, const TrainingCost *cost) {
-  const Goodput *goodput = &cost->goodput;
-  if (!cost->has_goodput)
-    return;
-  json_begin_object(builder, "failures");
-  json_add_number(builder, "mtbf_s", goodput->mtbf_s);
-  json_add_number(builder, "restart_s", goodput->restart_s);
-  json_add_number(builder, "checkpoint_bytes", goodput->checkpoint_bytes);
-  json_add_number(builder, "checkpoint_s", goodput->checkpoint_s);
-  json_add_count(builder, "checkpoint_interval_steps", goodput->interval_steps);
-  json_add_number(builder, "checkpoint_interval_s", goodput->interval_s);
-  json_add_number(builder, "goodput", goodput->share);
-  json_add_number(builder, "expected_days", cost->expected_days);
-  json_add_number(builder, "expected_gpu_hours", cost->expected_gpu_hours);
-  json_add_number(builder, "expected_dollars", cost->expected_dollars > 0 ? cost->expected_dollars : NAN);
-  json_builder_end_object(builder);
-}
-
-static void add_training(JsonBuilder *builder, const TrainingCost *cost) {
-  if (cost == NULL)
-    return;
-  json_begin_object(builder, "training");
-  json_add_number(builder, "tokens", cost->tokens);
-  json_add_number(builder, "days", cost->days);
-  json_add_number(builder, "gpu_hours", cost->gpu_hours);
-  json_add_number(builder, "dollars", cost->dollars > 0 ? cost->dollars : NAN);
-  json_add_number(builder, "gpu_energy_Wh", cost->gpu_energy_Wh > 0 ? cost->gpu_energy_Wh : NAN);
-  add_failures(builder, cost);
-  json_builder_end_object(builder);
-}
-
 static void add_launch(JsonBuilder *builder, const PlannerReport *report) {
   if (report->launch == NULL)
     return;
@@ -423,7 +392,10 @@ char *planner_json(const PlannerReport *report) {
   add_recommended(builder, result->kept);
   add_losers(builder, result);
   planner_json_steps(builder, result->kept->pdata[0], report->sensitivity);
-  add_training(builder, report->cost);
+  if (report->cost != NULL) {
+    training_cost_json(report->cost, builder);
+    json_builder_end_object(builder);
+  }
   add_launch(builder, report);
   json_begin_object(builder, "search");
   json_add_count(builder, "configurations", result->n_configurations);

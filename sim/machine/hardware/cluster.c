@@ -72,6 +72,13 @@ static const YamlField node_fields[] = {
     {"nvme", FIELD_MAP, FALSE, YAML_FIELDS(nvme_fields)},
 };
 
+static const YamlField storage_fields[] = {
+    {"write", FIELD_QUANTITY, TRUE, IN_CLUSTER(storage.write_Bps), 1e6, 1e16, UNIT_BYTES_PER_SECOND},
+    {"read", FIELD_QUANTITY, FALSE, IN_CLUSTER(storage.read_Bps), 1e6, 1e16, UNIT_BYTES_PER_SECOND},
+    {"node_write", FIELD_QUANTITY, FALSE, IN_CLUSTER(storage.node_write_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+    {"node_read", FIELD_QUANTITY, FALSE, IN_CLUSTER(storage.node_read_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+};
+
 static const char *const leaf_kind_names[] = {
     [LEAVES_RAIL_OPTIMISED] = "rail_optimised", [LEAVES_CLASSIC] = "classic", NULL};
 
@@ -104,6 +111,7 @@ static const YamlField top_fields[] = {
     {"fabric", FIELD_MAP, FALSE, YAML_FIELDS(fabric_fields)},
     {"other_gpus", FIELD_NODE, FALSE, offsetof(Draft, other_gpus)},
     {"faults", FIELD_NODE, FALSE, offsetof(Draft, faults)},
+    {"storage", FIELD_MAP, FALSE, YAML_FIELDS(storage_fields)},
     {"failures", FIELD_NODE, FALSE, offsetof(Draft, failures)},
     {"max_gpus", FIELD_INT64, FALSE, IN_CLUSTER(max_gpus), 1, 1e9},
     {"transfer_tax", FIELD_NODE, FALSE, offsetof(Draft, tax)},
@@ -456,37 +464,9 @@ int cluster_other_gpus(const Cluster *cluster, gint64 n_gpus) {
   return n;
 }
 
-/* --- failures ---------------------------------------------------------------------------------------------------- */
-
-static const YamlField fields[] = {
-    {"source", FIELD_TEXT, TRUE, offsetof(Failures, source)},
-    {"gpu_mtbf", FIELD_QUANTITY, FALSE, offsetof(Failures, gpu_mtbf_s), 1, 1e12, UNIT_SECONDS},
-    {"node_mtbf", FIELD_QUANTITY, FALSE, offsetof(Failures, node_mtbf_s), 1, 1e12, UNIT_SECONDS},
-    {"restart", FIELD_QUANTITY, TRUE, offsetof(Failures, restart_s), 0, 1e7, UNIT_SECONDS},
-    {"checkpoint_bandwidth", FIELD_QUANTITY, TRUE, offsetof(Failures, checkpoint_Bps), 1e6, 1e16,
-     UNIT_BYTES_PER_SECOND},
-};
-
-Failures *failures_read(YamlNode node, GError **error) {
-  g_autoptr(Failures) failures = g_new0(Failures, 1);
-  if (!yaml_map_read(node, fields, G_N_ELEMENTS(fields), failures, error))
-    return NULL;
-  if (failures->gpu_mtbf_s == 0 && failures->node_mtbf_s == 0) {
-    yaml_fail(node, error, "expected \"gpu_mtbf\" or \"node_mtbf\": the mean time between interruptions");
-    return NULL;
-  }
-  return g_steal_pointer(&failures);
-}
-
-void failures_free(Failures *failures) {
-  if (failures == NULL)
-    return;
-  g_free(failures->source);
-  g_free(failures);
-}
-
-double failures_job_mtbf_s(const Failures *failures, int n_gpus, int n_nodes) {
-  const double of_gpus = failures->gpu_mtbf_s > 0 ? n_gpus / failures->gpu_mtbf_s : 0;
-  const double of_nodes = failures->node_mtbf_s > 0 ? n_nodes / failures->node_mtbf_s : 0;
-  return 1 / (of_gpus + of_nodes);
+double cluster_checkpoint_Bps(const Cluster *cluster, int n_writers, int n_nodes) {
+  Storage storage = cluster->storage;
+  if (cluster->failures != NULL && cluster->failures->checkpoint_Bps > 0)
+    storage.write_Bps = cluster->failures->checkpoint_Bps;
+  return storage_write_Bps(&storage, n_writers, n_nodes);
 }

@@ -2,11 +2,12 @@
  * Read from topologies/<name>.yaml. Bandwidths are per GPU (or per NIC) and per direction. A file may also have
  * curves of measured times (measured_links.h) and latencies and bandwidths fitted to such times (there too):
  * curves take precedence over fits, and fits over the constants. It may also state how often a job is interrupted
- * (Failures). */
+ * (failures.h). */
 #pragma once
 #include "as_run.h"
 #include "collective_library.h"
 #include "exceptions.h"
+#include "failures.h"
 #include "measured_links.h"
 #include "node_topology.h"
 #include "yaml_node.h"
@@ -58,24 +59,6 @@ typedef struct {
   gboolean by_channels;    /* instead: SMs of its channels / SMs of the GPU */
 } TransferTax;
 
-/* How often a long job on a cluster is interrupted, and what that costs:
- *
- *     failures:
- *       source: The Llama 3 Herd of Models, section 3.3.4 (2024)
- *       gpu_mtbf: 50680 h            # between interruptions caused by one GPU and everything that belongs to it
- *       node_mtbf: 20000 h           # the same for a node; one of the two is required, the rates of both add up
- *       restart: 10 min              # from an interruption until training continues from a checkpoint
- *       checkpoint_bandwidth: 2 TB/s # of all nodes together, to storage that survives the loss of a node
- *
- * Interruptions are independent of each other and of the job's age. Planned ones do not count. */
-
-typedef struct {
-  char *source;                   /* owned */
-  double gpu_mtbf_s, node_mtbf_s; /* 0: not stated */
-  double restart_s;
-  double checkpoint_Bps;
-} Failures;
-
 /* How much of the stated bandwidth the node's described wiring lets through (topology/wiring.h). */
 typedef struct NodeWiring NodeWiring;
 
@@ -112,6 +95,7 @@ typedef struct {
   gint64 max_gpus;             /* 0 = not stated */
   double host_memory_bytes;    /* per node; 0 = not stated */
   Host host;                   /* its CPUs, drives, and the GPUs' links to them */
+  Storage storage;             /* that checkpoints go to; zeroed: not stated */
   double dollars_per_gpu_hour; /* 0 = not stated */
   Failures *failures;          /* owned; NULL: not stated */
 
@@ -152,10 +136,5 @@ gboolean cluster_is_placed(const Cluster *cluster, gint64 n_gpus, gboolean is_ch
 /* How many ranges of `other_gpus`, from the first, have nodes among the first `n_gpus` GPUs. */
 int cluster_other_gpus(const Cluster *cluster, gint64 n_gpus);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Cluster, cluster_free)
-
-/* NULL with INPUT (file:line): missing or unknown keys, values out of range. */
-Failures *failures_read(YamlNode node, GError **error);
-void failures_free(Failures *failures);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(Failures, failures_free)
-/* Mean time between interruptions, in seconds, of a job on that many GPUs and nodes. */
-double failures_job_mtbf_s(const Failures *failures, int n_gpus, int n_nodes);
+/* Bytes per second that `n_writers` of a job's `n_nodes` nodes write a checkpoint with. */
+double cluster_checkpoint_Bps(const Cluster *cluster, int n_writers, int n_nodes);

@@ -91,7 +91,7 @@ static void add_bounding_link(JsonBuilder *builder, const StepReport *report) {
   json_builder_end_object(builder);
 }
 
-char *json_report_step(const StepReport *report) {
+JsonBuilder *json_report_step_begin(const StepReport *report) {
   JsonBuilder *builder = begin();
   json_add_number(builder, "step_time_s", report->step_time_s);
   json_add_interval(builder, &report->interval);
@@ -124,7 +124,11 @@ char *json_report_step(const StepReport *report) {
 
   g_autoptr(GPtrArray) warnings = warnings_of_step(report);
   json_add_texts(builder, "warnings", warnings);
-  return finish(builder);
+  return builder;
+}
+
+char *json_report_step(const StepReport *report) {
+  return finish(json_report_step_begin(report));
 }
 
 char *json_report_schedule(const ScheduleReport *report) {

@@ -2,11 +2,14 @@
  * contract (documented in docs/). Numbers read back as the same double; non-finite numbers are written as null. */
 #pragma once
 #include "compare.h"
+#include "json_values.h"
 #include "schedule_report.h"
 #include "step_report.h"
 
 /* One pretty-printed object and a newline; owned by the caller. */
 char *json_report_step(const StepReport *report);
+/* The same, still open for more members. */
+JsonBuilder *json_report_step_begin(const StepReport *report);
 
 char *json_report_schedule(const ScheduleReport *report);
 
