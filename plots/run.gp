@@ -24,7 +24,7 @@ has_dp = least_dp < dp
 lane_px = 19
 dp_px = has_dp ? 110 : 0
 progress_px = 340
-kinds_px = 24 + kinds * lane_px
+kinds_px = kinds > 0 ? 24 + kinds * lane_px : 0
 longest = 14
 do for [kind = 1:kinds] { longest = strlen(word(names, kind)) > longest ? strlen(word(names, kind)) : longest }
 left_px = 30 + 7.6 * longest
@@ -40,7 +40,10 @@ set multiplot
 
 set tmargin at screen at_px(56)
 set bmargin at screen at_px(56 + progress_px)
+# days stand under the lowest part
+put_days = "set format x '%g'; set xlabel 'day'"
 set format x ""
+if (kinds == 0) { @put_days }
 set yrange [0:100]
 set ytics 20 format "%g"
 set ylabel "done (% of the run's tokens)" offset 1
@@ -62,15 +65,16 @@ if (has_dp) {
   plot data index 0 using 1:(last = $3 > 0 ? $3 : last, last) skip 1 with steps lw 1.5 lc rgb colour_of(2)
 }
 
-set tmargin at screen at_px(56 + progress_px + dp_px + 24)
-set bmargin at screen at_px(56 + progress_px + dp_px + kinds_px)
-set format x "%g"
-set xlabel "day"
-unset ylabel
-unset grid
-set yrange [kinds:0]
-set ytics scale 0 ()
-do for [kind = 1:kinds] { set ytics add (word(names, kind) kind - 0.5) }
-plot for [kind = 1:kinds] data index kind using 1:(kind - 0.5) skip 1 \
-       with points pt 7 ps 0.45 * mark lc rgb colour_of(kind - 1) notitle
+if (kinds > 0) {
+  set tmargin at screen at_px(56 + progress_px + dp_px + 24)
+  set bmargin at screen at_px(56 + progress_px + dp_px + kinds_px)
+  @put_days
+  unset ylabel
+  unset grid
+  set yrange [kinds:0]
+  set ytics scale 0 ()
+  do for [kind = 1:kinds] { set ytics add (word(names, kind) kind - 0.5) }
+  plot for [kind = 1:kinds] data index kind using 1:(kind - 0.5) skip 1 \
+         with points pt 7 ps 0.45 * mark lc rgb colour_of(kind - 1) notitle
+}
 unset multiplot

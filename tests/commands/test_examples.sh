@@ -1,6 +1,6 @@
 #!/bin/sh
 # test_examples.sh STEPSIM: the examples at the end of every verb's --help run as they are written (TAP), and so do the
-# commands of docs/slower.md and the clusters of docs/clusters.md; options that the pages name are there. Files that
+# commands of docs/slower.md and the clusters of docs/clusters.md and runs.md; options that the pages name are there. Files that
 # examples name are there beforehand; what they write is looked for afterwards. Left out: what takes seconds or more
 # ranks than a test should (sweep, plan), which have tests of their own.
 [ $# -eq 1 ] || { echo "usage: $0 STEPSIM" >&2; exit 2; }
@@ -71,14 +71,14 @@ done <list-page
 mkdir clusters && cd clusters || exit 2
 awk '/^```yaml$/ { getline; file = $2; sub(/:$/, "", file); on = 1
     if (match($0, /: [0-9]+ GPUs/)) print file, substr($0, RSTART + 2) + 0; else print file, 64 }
-  /^```$/ { on = 0 } on { print >file }' "$tests/../docs/clusters.md" >blocks
+  /^```$/ { on = 0 } on { print >file }' "$tests/../docs/clusters.md" "$tests/../docs/runs.md" >blocks
 [ "$(wc -l <blocks)" -ge 8 ]
 result $? "the page of clusters has files" "$(cat blocks)"
 while read -r file gpus; do
-  grep -q '^\(node\|fabric\|gpu\):' "$file" || continue # a GPU's
+  grep -q '^\(node\|fabric\|gpu\|failures\):' "$file" || continue # a GPU's
   stepsim topology --cluster "$file" --gpus "$gpus" >out 2>err && grep -q '^no mistakes found$' out &&
-    stepsim simulate --model gpt2 --cluster "$file" --gpus "$gpus" --global-batch 64 >out 2>>err
-  result $? "docs/clusters.md: $file is a cluster without mistakes" "$(cat err out)"
+    stepsim simulate --model gpt2 --cluster "$file" --gpus "$gpus" --global-batch 64 --tokens 1T >out 2>>err
+  result $? "docs: $file is a cluster without mistakes" "$(cat err out)"
 done <blocks
 
 # Options that the pages name are ours: of a verb's help, of stepreal, or of who is started with a plan.

@@ -1,6 +1,7 @@
 #!/bin/sh
 # test_json_keys.sh STEPSIM: every key that a verb prints with --json stands in its row of docs/json.md; those of
-# breakdown_s in that of simulate, of which the other rows say {…}, and those of explain's sensitivity in that of plan, of its measured kinds in that of compare.
+# breakdown_s in that of simulate, of which the other rows say {…}, and those of explain's sensitivity and of simulate's
+# failures in that of plan, of explain's measured kinds in that of compare.
 # A plan's keys are its options.
 docs=$(dirname "$0")/../../docs/json.md
 work=$(mktemp -d) || exit 99
@@ -13,6 +14,11 @@ words() {
   grep "^| \`$1\` |" "$docs" | tr '`' '\n' | awk 'NR % 2 == 0' | grep -oE '[A-Za-z_]+' | sort -u
 }
 
+# Of a run with failures, which stand in the row of plan.
+failures() {
+  grep '^| `plan` |' "$docs" | sed 's/.*, failures{//; s/}.*//' | grep -oE '[A-Za-z_]+' | sort -u
+}
+
 options() {
   "$stepsim" sweep --help | grep -oE '^  --[a-z0-9-]+' | tr -d ' ' | sed 's/^--//; s/memory-cap/memory-cap-bytes/' | tr - _
 }
@@ -21,7 +27,7 @@ options() {
 documented() {
   "$stepsim" "$@" --json >"$work/out" 2>"$work/err"
   grep -oE '"[A-Za-z_]+" ?:' "$work/out" | tr -cd 'A-Za-z_\n' | sort -u >"$work/keys"
-  { words "$1"; [ "$1" != explain ] || { words plan; words compare; }; case $1 in plan | explain) options ;; esac; echo compute recompute tp pp cp ep dp bubble optimizer host offload other | tr ' ' '\n'; } | sort -u >"$work/row"
+  { words "$1"; [ "$1" != explain ] || { words plan; words compare; }; [ "$1" != simulate ] || failures; case $1 in plan | explain) options ;; esac; echo compute recompute tp pp cp ep dp bubble optimizer host offload other | tr ' ' '\n'; } | sort -u >"$work/row"
   undocumented=$(comm -23 "$work/keys" "$work/row")
   [ "$(wc -l <"$work/keys")" -ge 5 ] && [ -z "$undocumented" ]
   result $? "docs/json.md has the keys of $1" "not there: $undocumented; $(cat "$work/err")"
@@ -32,6 +38,8 @@ result $? "docs/json.md has the axes of breakdown_s" "$(words simulate)"
 plan="--model llama-3-8b --cluster dgx-h100 --gpus 16 --tp 2 --pp 2 --zero 1 --global-batch 32"
 # shellcheck disable=SC2086
 documented simulate $plan --offload-optimizer nvme
+# shellcheck disable=SC2086
+documented simulate $plan --tokens 1T --mtbf 10h --elastic restart
 documented schedule --pp 4 --micro-batches 8
 documented memory --model llama-3-8b --cluster dgx-h100 --dp 8 --zero 1 --offload-optimizer nvme
 documented collective --cluster dgx-h100 --bytes 1MiB

@@ -26,7 +26,7 @@ for page in figures schedules validation; do
 done
 for page in plots validation; do
   missing=$(sed -n 's/^!\[.*\](\(.*\))$/\1/p' "$docs/$page.md" | while read -r picture; do
-    [ -s "$docs/$picture" ] && grep -q "^[ <].*stepsim .* --\(output\|plot\) [^ ]*$(basename "$picture")" "$docs/$page.md" ||
+    [ -s "$docs/$picture" ] && grep -q "^[ <].*stepsim .* --\(output\|plot\|run-plot\) [^ ]*$(basename "$picture")" "$docs/$page.md" ||
       echo "$picture"
   done)
   [ -z "$missing" ] && grep -q '^!\[' "$docs/$page.md"
@@ -75,7 +75,7 @@ result $? "docs/frameworks.md has the shipped files of frameworks" "$(cat "$work
 
 # Every key that a cluster file and a GPU file may have, and what must be there in bold.
 sources=$docs/../sim/machine/hardware
-missing=$(sed -n 's/^    {"\([^"]*\)", FIELD_[A-Z0-9]*, \([A-Z]*\),.*/\1|\2/p' "$sources/gpu.c" "$sources/cluster.c" |
+missing=$(sed -n 's/^    {"\([^"]*\)", FIELD_[A-Z0-9]*, \([A-Z]*\),.*/\1|\2/p' "$sources/gpu.c" "$sources/cluster.c" "$sources/failures.c" |
   while IFS='|' read -r key is_required; do
     mark="\`$key\`"
     [ "$is_required" = FALSE ] || mark="**$mark**"

@@ -39,48 +39,6 @@ TEST(no_other_interval_keeps_more) {
     }
 }
 
-/* --- runs acted out --- */
-
-/* Interruptions at exponentially distributed times, in work, checkpoints and restarts alike. */
-static double acted_out_s(GRand *rand, int n_intervals, double mtbf_s, double restart_s, double period_s) {
-  double now_s = 0, next_s = -mtbf_s * log(1 - g_rand_double(rand));
-  for (int done = 0; done < n_intervals;) {
-    if (next_s >= now_s + period_s) {
-      now_s += period_s;
-      done++;
-      continue;
-    }
-    do { /* a restart that is interrupted begins anew */
-      now_s = next_s;
-      next_s = now_s - mtbf_s * log(1 - g_rand_double(rand));
-    } while (next_s < now_s + restart_s);
-    now_s += restart_s;
-  }
-  return now_s;
-}
-
-/* 200 runs of 500 intervals: the mean of their lengths, with its standard error as found, four of which are allowed. */
-TEST(runs_acted_out_take_as_long_as_expected) {
-  static const struct {
-    double mtbf_s, restart_s, checkpoint_s, interval_s;
-  } cases[] = {{11000, 600, 3, 250}, {3000, 300, 60, 600}, {900, 600, 300, 550}, {1e6, 60, 10, 4000}};
-  g_autoptr(GRand) rand = g_rand_new_with_seed(1);
-  enum { N_RUNS = 200, N_INTERVALS = 500 };
-  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-    double sum = 0, squares = 0;
-    for (int run = 0; run < N_RUNS; run++) {
-      const double s = acted_out_s(rand, N_INTERVALS, cases[i].mtbf_s, cases[i].restart_s,
-                                   cases[i].interval_s + cases[i].checkpoint_s);
-      sum += s;
-      squares += s * s;
-    }
-    const double mean_s = sum / N_RUNS, error_s = sqrt((squares / N_RUNS - mean_s * mean_s) / N_RUNS);
-    const double share = goodput_share(cases[i].mtbf_s, cases[i].restart_s, cases[i].checkpoint_s, cases[i].interval_s);
-    ck_assert_double_eq_tol(N_INTERVALS * cases[i].interval_s / share, mean_s, 4 * error_s);
-    ck_assert_double_lt(error_s, 0.02 * mean_s); /* or anything would do */
-  }
-}
-
 /* --- of a plan --- */
 
 static Cluster *cluster_of(const char *name) {

@@ -10,7 +10,8 @@ static const double day_s = 86400;
 /* Without whole nodes that are lost and found, what Daly expects. */
 static double closed_form(const RunSetup *setup) {
   const TrainingRun *run = &setup->run;
-  return goodput_share(run->mtbf_s, setup->mean_restart_s, run->stall_s, (double)run->interval_steps * run->whole.step_s);
+  return goodput_share(run->mtbf_s, setup->mean_restart_s, run->stall_s,
+                       (double)run->interval_steps * run->whole.step_s);
 }
 
 /* Per second of the run, spares included. */
@@ -66,7 +67,8 @@ static void append_interruptions(GString *out, const RunSetup *setup, const RunS
   if (rest > 0)
     g_string_append_printf(out, ", %.3g others", rest);
   g_autofree char *saves = units_format_count(summary->mean.n_saves);
-  g_string_append_printf(out, "; %s checkpoints", saves);
+  g_autofree char *written = units_format(setup->run.stall_s + setup->run.write_s, UNIT_SECONDS);
+  g_string_append_printf(out, "; %s checkpoints, each written after %s", saves, written);
 }
 
 static void append_elastic(GString *out, const RunSetup *setup, const RunSummary *summary) {

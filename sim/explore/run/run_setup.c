@@ -11,6 +11,8 @@ const char *const save_how_names[] = {[SAVE_SYNC] = "sync", [SAVE_ASYNC] = "asyn
  * GT/s x 128/130 / 8), the slowest that these GPUs are plugged into; of any link, what copies reach (assumed). */
 static const double least_link_Bps = 15.75e9, link_efficiency = 0.8;
 
+static const double most_steps = 1e12;
+
 /* --- checkpoints --- */
 
 static double snapshot_Bps(RunSetup *setup) {
@@ -127,6 +129,7 @@ static void set_reshaping(RunSetup *setup, const Failures *failures) {
                              ? cluster->nic_Bps * cluster->nic_efficiency / MAX(cluster->node_egress_gpus, 1)
                              : cluster->scale_up_Bps * cluster->scale_up_efficiency;
   setup->joined_s = setup->joined_bytes * n_copies(setup->plan) / setup->plan->gpus / gpu_Bps;
+  run->n_copies = n_copies(setup->plan);
   run->leave_s = MIN(failures->reconfigure_s, run->restart_s);
   run->join_s = setup->joined_s;
 }
@@ -229,6 +232,10 @@ RunSetup *run_setup_new(const RunRequest *request, const Prediction *prediction,
     return NULL;
   const double step_tokens = (double)setup->plan->global_batch * (double)setup->plan->seq_len;
   setup->run.n_steps = ceil(request->tokens / step_tokens);
+  if (setup->run.n_steps > most_steps) {
+    fail_input(error, "a run of %.3g steps, expected at most %g", setup->run.n_steps, most_steps);
+    return NULL;
+  }
   set_nodes(setup, request);
   set_levels(setup, prediction->step_time_s);
   set_interruptions(setup, request, failures);

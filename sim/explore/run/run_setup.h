@@ -32,9 +32,9 @@ struct RunSetup {
   SaveHow save;
   double checkpoint_bytes;
   double mean_restart_s; /* detection included */
-  double joined_bytes; /* elastic: what is moved when nodes join: of storage, or live between GPUs */
-  double joined_s;     /* and the time that takes, of join_s */
-  int n_gpus_paid;     /* spares included */
+  double joined_bytes;   /* elastic: what is moved when nodes join: of storage, or live between GPUs */
+  double joined_s;       /* and the time that takes, of join_s */
+  int n_gpus_paid;       /* spares included */
   gboolean storage_is_assumed, link_is_assumed, restart_is_assumed;
 
   /* for levels */

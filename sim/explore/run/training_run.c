@@ -23,7 +23,7 @@ const char *const run_part_names[] = {
     [RUN_PLANNED] = "planned", [RUN_WAITING] = "waiting", [RUN_FEWER] = "fewer"};
 
 /* A run that has not ended after so many is given up; all runs together, after so many. */
-enum { MOST_EVENTS = 1000 * 1000, MOST_EVENTS_OF_ALL = 20 * MOST_EVENTS, FEWEST_RUNS = 20 };
+enum { MOST_EVENTS = 4 * 1000 * 1000, MOST_EVENTS_OF_ALL = 5 * MOST_EVENTS, FEWEST_RUNS = 10 };
 
 typedef struct {
   double start_s, steps; /* kept when it began */
@@ -33,7 +33,7 @@ typedef struct {
   double stepped_s; /* (set at its end) time of its steps */
 } Segment;
 
-/* A node is repaired, or a dp rank has restarted. */
+/* A node is repaired, or a copy has restarted. */
 typedef struct {
   double time_s;
   gboolean is_repair;
@@ -48,9 +48,10 @@ typedef struct {
 
   double wrong_since_s, noticed_s; /* INFINITY: numbers are right */
   int wrong_kind;
+  gboolean has_silent; /* that can happen */
 
   int n_up;         /* nodes that work, spares included */
-  int n_recovering; /* dp ranks that restart while the others go on */
+  int n_recovering; /* copies of the state that restart while the others go on */
   GArray *returns;  /* of Return, in order of time */
 
   RunLevel level;
@@ -182,8 +183,8 @@ static void lose_nodes(State *s, int kind) {
 
 static RunLevel possible_level(const State *s) {
   const TrainingRun *run = s->run;
-  const int of_rank = MAX(run->n_nodes / run->whole.dp, 1); /* all nodes of a dp rank restart with it */
-  const int n = (has_spares(s) ? run->n_nodes : s->n_up) - s->n_recovering * of_rank;
+  const int of_copy = s->n_recovering > 0 ? MAX(run->n_nodes / run->n_copies, 1) : 0; /* all of these restart */
+  const int n = (has_spares(s) ? run->n_nodes : s->n_up) - s->n_recovering * of_copy;
   if (n >= run->n_nodes)
     return run->whole;
   return run->elastic == ELASTIC_OFF || n <= 0 ? (RunLevel){0} : run->level_of(run->data, n);
@@ -269,6 +270,8 @@ static void end_segment(State *s, Segment *segment, int kind) {
   s->out.n_saves += (double)progress.n_durable;
   s->steps = segment->steps + (double)progress.n_steps * segment->level.gain;
   s->saved_s = INFINITY;
+  if (segment->n_durable > 0 && !s->has_silent) /* nothing goes back further */
+    g_array_set_size(s->segments, 0);
   g_array_append_val(s->segments, *segment);
   mark(s, kind, 0);
 }
@@ -328,7 +331,7 @@ static void restart(State *s, int kind) {
   }
 }
 
-/* One dp rank is lost; the others go on with what they hold, if there are any. */
+/* A copy is lost; the others go on, if there are any. */
 static void go_on(State *s, int kind) {
   while (kind >= 0) {
     lose_nodes(s, kind);
@@ -408,8 +411,10 @@ static void train(State *s) {
   const double end_s = s->now_s + course_of(run, &segment).end_s;
   mark(s, -1, s->level.dp);
   for (;;) {
+    /* what came due while the job was down is due now */
     const double struck_s = failure_s(s), due_s = MAX(s->maintenance_s, s->now_s);
-    const double next_s = MIN(MIN(struck_s, s->noticed_s), MIN(due_s, end_s));
+    const double noticed_s = MAX(s->noticed_s, s->now_s);
+    const double next_s = MIN(MIN(struck_s, noticed_s), MIN(due_s, end_s));
     if (return_s(s) <= next_s) {
       advance(s, return_s(s));
       take_return(s);
@@ -428,7 +433,7 @@ static void train(State *s) {
       interrupt(s, kind);
       return;
     }
-    const gboolean is_wrong = s->wrong_since_s != INFINITY && (next_s == s->noticed_s || next_s == end_s);
+    const gboolean is_wrong = s->wrong_since_s != INFINITY && (next_s == noticed_s || next_s == end_s);
     end_segment(s, &segment, is_wrong ? s->wrong_kind : next_s == end_s ? -1 : run->n_kinds);
     if (is_wrong) /* the end is a check, too */
       notice(s);
@@ -452,6 +457,8 @@ RunOutcome training_run_once(const TrainingRun *run, guint64 seed, GArray *momen
              .segments = g_array_new(FALSE, FALSE, sizeof(Segment)),
              .out.n_of_kind = g_new0(double, run->n_kinds + 1),
              .moments = moments};
+  for (int i = 0; i < run->n_kinds; i++)
+    s.has_silent |= run->kinds[i].is_silent;
   s.hazard = exponential(&s);
   while (!s.is_done && !gives_up(&s))
     train(&s);

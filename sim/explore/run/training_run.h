@@ -24,7 +24,7 @@ typedef struct {
 typedef enum {
   ELASTIC_OFF,     /* it waits until they are repaired */
   ELASTIC_RESTART, /* it restarts from the last checkpoint with a smaller dp, and again when they are back */
-  ELASTIC_LIVE,    /* the other dp ranks go on after a pause, with what they hold; lost ones join again later */
+  ELASTIC_LIVE,    /* other dp ranks go on after a pause, with what they hold; lost ones join again later */
   N_ELASTIC
 } RunElastic;
 extern const char *const run_elastic_names[N_ELASTIC + 1]; /* NULL-terminated */
@@ -48,6 +48,7 @@ typedef struct {
   int n_spares; /* further nodes; SPARES_UNLIMITED: another is always at hand */
   double repair_s;
   RunElastic elastic;
+  int n_copies;           /* live: groups of dp ranks that hold all of the state and fail as one */
   double leave_s, join_s; /* elastic: until training goes on, after nodes left or joined; a restart takes no less */
   /* Of so many nodes, fewer than n_nodes. Called only if elastic. */
   RunLevel (*level_of)(gpointer data, int n_nodes);
