@@ -113,6 +113,85 @@ TEST(maintenance_saves_first_and_comes_on_time) {
   run_outcome_clear(&outcome);
 }
 
+/* The same step by step. What takes time is cut off by maintenance, which comes with a checkpoint before it. */
+typedef struct {
+  const TrainingRun *run;
+  double now_s, due_s, redone_s;
+} ByHand;
+
+/* FALSE: it was cut off. */
+static gboolean spends(ByHand *h, double duration_s, gboolean is_step) {
+  const TrainingRun *run = h->run;
+  if (h->now_s + duration_s < h->due_s) {
+    h->now_s += duration_s;
+    return TRUE;
+  }
+  h->redone_s += is_step ? MAX(h->due_s - h->now_s, 0) : 0;
+  h->now_s = MAX(h->due_s, h->now_s) + run->stall_s + run->write_s + run->maintenance_s;
+  h->due_s += run->maintenance_every_s;
+  return FALSE;
+}
+
+static void step_by_step(ByHand *h) {
+  const TrainingRun *run = h->run;
+  gint64 done = 0, since = 0;
+  double written_s = 0;
+  for (;;) {
+    gboolean goes_on = TRUE;
+    if (done < run->n_steps && since < run->interval_steps) {
+      goes_on = spends(h, run->whole.step_s, TRUE);
+      done += goes_on;
+      since += goes_on;
+    } else {
+      goes_on = spends(h, MAX(written_s - h->now_s, 0), FALSE) && spends(h, run->stall_s, FALSE);
+      written_s = h->now_s + run->write_s;
+      if (goes_on && done == run->n_steps && spends(h, run->write_s, FALSE))
+        return;
+      since = 0;
+    }
+    if (!goes_on) {
+      since = 0;
+      written_s = h->now_s;
+    }
+  }
+}
+
+TEST(runs_are_what_they_are_step_by_step) {
+  g_autoptr(GRand) rand = g_rand_new_with_seed(5);
+  for (int i = 0; i < 500; i++) {
+    TrainingRun run = plain();
+    run.n_steps = g_rand_int_range(rand, 1, 300);
+    run.interval_steps = g_rand_int_range(rand, 1, 30);
+    run.whole.step_s = g_rand_double_range(rand, 0.1, 10);
+    run.stall_s = g_rand_double_range(rand, 0, 10);
+    run.write_s = g_rand_boolean(rand) ? 0 : g_rand_double_range(rand, 0, 100);
+    run.maintenance_s = 7;
+    run.maintenance_every_s = 2 * (run.stall_s + run.write_s) + g_rand_double_range(rand, 60, 1000);
+    ByHand h = {.run = &run, .due_s = run.maintenance_every_s};
+    step_by_step(&h);
+    RunOutcome outcome = training_run_once(&run, 1, NULL);
+    ck_assert_double_eq_tol(outcome.total_s, h.now_s, 1e-6);
+    ck_assert_double_eq_tol(outcome.part_s[RUN_REDONE], h.redone_s, 1e-6);
+    run_outcome_clear(&outcome);
+  }
+}
+
+TEST(what_is_noticed_late_is_down_for_longer) {
+  static const FailureKind kinds[] = {
+      {.name = (char *)"soon", .share = 1, .nodes = 1, .detection_s = 10, .restart_s = -1},
+      {.name = (char *)"late", .share = 1, .nodes = 1, .detection_s = 900, .restart_s = 40}};
+  TrainingRun run = plain();
+  run.kinds = kinds;
+  run.n_kinds = 2;
+  run.n_steps = 1e9;
+  run.mtbf_s = 1e8; /* none while down */
+  RunOutcome outcome = training_run_once(&run, 2, NULL);
+  ck_assert_double_gt(outcome.n_of_kind[0], 20);
+  ck_assert_double_gt(outcome.n_of_kind[1], 20);
+  ck_assert_double_eq_tol(outcome.part_s[RUN_DOWN], outcome.n_of_kind[0] * 70 + outcome.n_of_kind[1] * 940, 0.1);
+  run_outcome_clear(&outcome);
+}
+
 TEST(the_parts_are_the_whole_whatever_happens) {
   static const FailureKind kinds[] = {
       {.name = (char *)"a", .share = 5, .nodes = 1, .detection_s = 40, .restart_s = -1},
