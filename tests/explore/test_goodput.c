@@ -1,4 +1,4 @@
-/* Goodput under failures, against Daly's examples, many simulated runs, and published values. */
+/* Goodput under failures, against Daly's examples and published values. */
 #include "error.h"
 #include "plan.h"
 #include "run_suite.h"
@@ -114,7 +114,6 @@ static Failures *failures_of(const char *lines, GError **error) {
   return yaml != NULL ? failures_read(yaml_file_root(yaml), error) : NULL;
 }
 
-/* 16 GPUs in 2 nodes: 16 / 1600 h + 2 / 400 h = 0.015 per hour, one in 66 h 40 min. */
 /* An interruption every minute and an hour to restart: e^−60 of the restarts succeed; e^−6000 is no double. */
 TEST(a_run_that_never_ends_says_so) {
   const double restarts_s[] = {3600, 360000};
@@ -129,6 +128,7 @@ TEST(a_run_that_never_ends_says_so) {
   }
 }
 
+/* 16 GPUs in 2 nodes: 16 / 1600 h + 2 / 400 h = 0.015 per hour, one in 66 h 40 min. */
 TEST(rates_of_gpus_and_nodes_add_up) {
   g_autoptr(Failures) gpus = failures_of("gpu_mtbf: 1600 h\n", NULL);
   g_autoptr(Failures) nodes = failures_of("node_mtbf: 400 h\n", NULL);
@@ -136,6 +136,41 @@ TEST(rates_of_gpus_and_nodes_add_up) {
   ck_assert_double_eq_tol(failures_job_mtbf_s(gpus, 16, 2), 100 * 3600, 1e-6);
   ck_assert_double_eq_tol(failures_job_mtbf_s(nodes, 16, 2), 200 * 3600, 1e-6);
   ck_assert_double_eq_tol(failures_job_mtbf_s(both, 16, 2), 240000, 1e-6);
+}
+
+/* By their shares: (1 · (60 + 600) + 3 · (20 + 300)) / 4 = 405; of what is silent, half the time
+ * between two checks counts. */
+TEST(kinds_share_in_the_mean_restart) {
+  g_autoptr(Failures) plain = failures_of("gpu_mtbf: 2 h\n", NULL);
+  ck_assert_uint_eq(plain->kinds->len, 1);
+  ck_assert_int_eq(g_array_index(plain->kinds, FailureKind, 0).nodes, 1);
+  ck_assert_double_eq_tol(failures_mean_restart_s(plain, plain->restart_s), 600, 1e-9);
+  g_autoptr(Failures) two = failures_of("gpu_mtbf: 2 h\nkinds:\n  - {kind: a, share: 1, detection: 1 min, nodes: 0}\n"
+                                        "  - {kind: b, share: 3, detection: 20 s, restart: 5 min}\n",
+                                        NULL);
+  ck_assert_double_eq_tol(failures_mean_restart_s(two, two->restart_s), 405, 1e-9);
+  g_autoptr(Failures) silent =
+      failures_of("gpu_mtbf: 2 h\nkinds:\n  - {kind: a, share: 1, detection: 1 h, silent: on}\n"
+                  "maintenance: {every: 1 d}\nreconfigure: 1 min\nrepair: 2 d\n",
+                  NULL);
+  ck_assert_double_eq_tol(failures_mean_restart_s(silent, 60), 1860, 1e-9);
+  ck_assert_double_eq(silent->maintenance_every_s, 86400);
+  ck_assert_double_lt(silent->maintenance_s, 0); /* as a restart */
+  ck_assert_double_eq(silent->reconfigure_s + silent->repair_s, 60 + 2 * 86400);
+}
+
+/* 20 GB/s for each 32 nodes, 4 of one; stated rates are those of all nodes, unless a node's is stated. */
+TEST(storage_is_a_superpods_unless_stated) {
+  const Storage none = {0}, all = {.write_Bps = 100e9}, both = {.write_Bps = 100e9, .node_write_Bps = 10e9};
+  ck_assert_double_eq(storage_write_Bps(&none, 2, 2), 8e9);
+  ck_assert_double_eq(storage_write_Bps(&none, 32, 32), 20e9);
+  ck_assert_double_eq(storage_write_Bps(&none, 64, 64), 40e9);
+  ck_assert_double_eq(storage_write_Bps(&none, 1, 64), 4e9);
+  ck_assert_double_eq(storage_write_Bps(&all, 2, 2), 100e9);
+  ck_assert_double_eq(storage_write_Bps(&all, 1, 2), 4e9);
+  ck_assert_double_eq(storage_write_Bps(&both, 2, 2), 20e9);
+  ck_assert_double_eq(storage_read_Bps(&none, 2), 16e9);
+  ck_assert_double_eq(storage_read_Bps(&all, 2), 100e9);
 }
 
 TEST(mistakes_are_told_with_their_line) {
@@ -148,6 +183,12 @@ TEST(mistakes_are_told_with_their_line) {
       {"gpu_mtfb: 1600 h\n", "gpu_mtbf"},
       {"gpu_mtbf: 1600 h\nrestart: 5 min\n", "failures.yaml:5: "},
       {"gpu_mtbf: -2 h\n", "failures.yaml:4: "},
+      {"gpu_mtbf: 2 h\nkinds: any\n", "failures.yaml:5: "},
+      {"gpu_mtbf: 2 h\nkinds:\n  - {kind: a}\n", "\"share\""},
+      {"gpu_mtbf: 2 h\nkinds:\n  - {kind: a, share: 1, node: 1}\n", "nodes"},
+      {"gpu_mtbf: 2 h\nkinds:\n  - {kind: a, share: 1}\n  - {kind: a, share: 2}\n", "failures.yaml:7: "},
+      {"gpu_mtbf: 2 h\nkinds:\n  - {kind: a, share: 1, silent: on}\n", "detection"},
+      {"gpu_mtbf: 2 h\nmaintenance: {takes: 1 h}\n", "every"},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(wrong); i++) {
     g_autoptr(GError) error = NULL;
