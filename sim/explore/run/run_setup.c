@@ -46,6 +46,9 @@ static int rank_gpus(const RunSetup *setup) {
   return setup->plan->gpus / setup->plan->dp;
 }
 
+/* With a smaller dp there is none either: each GPU then holds more of the state. */
+static const RunLevel no_room = {.gain = -1};
+
 /* The batch stays what it is: some dp ranks have a micro-batch more, which all wait for. Schedules that want whole
  * rounds of micro-batches get some more. Live, every rank goes on with its own. */
 static RunLevel predict_level(RunSetup *setup, int dp, GError **error) {
@@ -65,7 +68,7 @@ static RunLevel predict_level(RunSetup *setup, int dp, GError **error) {
     if (predict_step(setup->predictor, setup->model, setup->cluster, plan, &step, n == most ? error : NULL)) {
       if (!step.fits)
         fail_impossible(error, "it does not fit in memory");
-      return step.fits ? (RunLevel){dp, step.step_time_s, is_live ? (double)dp / whole->dp : 1} : (RunLevel){0};
+      return step.fits ? (RunLevel){dp, step.step_time_s, is_live ? (double)dp / whole->dp : 1} : no_room;
     }
   }
   return (RunLevel){0};
@@ -80,6 +83,8 @@ static RunLevel level_of(gpointer data, int n_nodes) {
       *level = predict_level(setup, dp, NULL);
     if (level->dp > 0)
       return *level;
+    if (level->gain < 0)
+      break;
   }
   return (RunLevel){0};
 }
