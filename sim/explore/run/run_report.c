@@ -48,6 +48,12 @@ static int more_first(gconstpointer a, gconstpointer b) {
   return x->n != y->n ? (x->n < y->n) - (x->n > y->n) : x->kind - y->kind;
 }
 
+/* A mean number of something. */
+static void append_number(GString *out, double n, const char *before, const char *what) {
+  g_autofree char *many = units_format_count(n), *few = g_strdup_printf("%.3g", n);
+  g_string_append_printf(out, "%s%s %s", before, n < 1000 ? few : many, what);
+}
+
 static void append_interruptions(GString *out, const RunSetup *setup, const RunSummary *summary) {
   enum { MOST_TOLD = 5 };
   const int n = setup->run.n_kinds + 1;
@@ -58,26 +64,27 @@ static void append_interruptions(GString *out, const RunSetup *setup, const RunS
     all += counts[i].n;
   }
   qsort(counts, (size_t)n, sizeof *counts, more_first);
-  g_string_append_printf(out, "%.4g interruptions", all);
+  append_number(out, all, "", "interruptions");
   for (int i = 0; i < n && setup->run.n_kinds > 1; i++)
     if (i < MOST_TOLD && counts[i].n > 0)
-      g_string_append_printf(out, "%s %.3g %s", i == 0 ? ":" : ",", counts[i].n, kind_name(setup, counts[i].kind));
+      append_number(out, counts[i].n, i == 0 ? ": " : ", ", kind_name(setup, counts[i].kind));
     else
       rest += counts[i].n;
   if (rest > 0)
-    g_string_append_printf(out, ", %.3g others", rest);
-  g_autofree char *saves = units_format_count(summary->mean.n_saves);
+    append_number(out, rest, ", ", "others");
   g_autofree char *written = units_format(setup->run.stall_s + setup->run.write_s, UNIT_SECONDS);
-  g_string_append_printf(out, "; %s checkpoints, each written after %s", saves, written);
+  append_number(out, summary->mean.n_saves, "; ", "checkpoints");
+  g_string_append_printf(out, ", each written after %s", written);
 }
 
 static void append_elastic(GString *out, const RunSetup *setup, const RunSummary *summary) {
   const gboolean is_live = setup->run.elastic == ELASTIC_LIVE;
   g_autofree char *bytes = units_format(setup->joined_bytes, UNIT_BYTES);
   g_autofree char *takes = units_format(setup->joined_s, UNIT_SECONDS);
-  g_string_append_printf(out, "dp %.4g of %d on average, changed %.4g times; %s moved each time, %s %s",
-                         summary->mean.mean_dp, setup->run.whole.dp, summary->mean.n_reshaped, bytes,
-                         is_live ? "to those that join," : "from storage,", takes);
+  g_string_append_printf(out, "dp %.4g of %d on average", summary->mean.mean_dp, setup->run.whole.dp);
+  append_number(out, summary->mean.n_reshaped, ", changed ", "times");
+  g_string_append_printf(out, "; %s moved each time, %s %s", bytes, is_live ? "to those that join," : "from storage,",
+                         takes);
 }
 
 static void append_assumed(GString *out, const RunSetup *setup, const char *indent) {
