@@ -2,13 +2,14 @@
 #
 #     gnuplot -e "data='x.dat'; out='x.svg'" plots/heat.gp
 #
-# Columns of the data: column row value state column_name row_name
+# Columns of the data: column row value state column_name row_name text
 #   column, row   of the cell, from 0; row 0 lies at the bottom
 #   value         any number where state is 2
 #   state         0 fits   1 does not fit in memory: the cell is hatched   2 impossible: the cell is empty
 #   names         of the column and the row, in double quotes
+#   text          of the cell instead of the value, in double quotes; only if has_texts='1'
 # Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, xlabel, ylabel; zlabel,
-# what the numbers are; digits = their format ('%.1f').
+# what the numbers are; digits = their format ('%.1f'); note1, note2, … = lines below the map, n_notes of them.
 
 if (!exists("out")) { out = "heat.svg" }
 if (!exists("format")) { format = out[strlen(out)-2:] }
@@ -17,6 +18,11 @@ if (!exists("xlabel")) { xlabel = "" }
 if (!exists("ylabel")) { ylabel = "" }
 if (!exists("zlabel")) { zlabel = "" }
 if (!exists("digits")) { digits = "%.4g" }
+if (!exists("has_texts")) { has_texts = 0 }
+if (!exists("n_notes")) { n_notes = 0 }
+has_texts = int(has_texts)
+n_notes = int(n_notes)
+written(v) = has_texts ? strcol(7) : sprintf(digits, v)
 
 longest = 1
 longest_name = 1
@@ -24,7 +30,7 @@ longest_column = 1
 stats data using 1:2 nooutput
 n_columns = int(STATS_max_x) + 1
 n_rows = int(STATS_max_y) + 1
-stats data using (longest = (strlen(sprintf(digits, $3)) > longest ? strlen(sprintf(digits, $3)) : longest), \
+stats data using (longest = (strlen(written($3)) > longest ? strlen(written($3)) : longest), \
   longest_name = (strlen(strcol(6)) > longest_name ? strlen(strcol(6)) : longest_name), \
   longest_column = (strlen(strcol(5)) > longest_column ? strlen(strcol(5)) : longest_column), $4 == 2 ? NaN : $3) nooutput
 has_values = STATS_records > 0
@@ -37,11 +43,12 @@ cell_px = cell_px < 74 ? 74 : cell_px
 left_px = 60 + 8.2 * longest_name
 wanted = left_px + 60 + cell_px * n_columns
 width = int(wanted < 760 ? 760 : (wanted > 2000 ? 2000 : wanted))
-height = int(146 + (n_rows > 24 ? 24 * 44 : 44 * n_rows))
+foot_px = 104 + 20 * n_notes
+height = int(foot_px + 42 + (n_rows > 24 ? 24 * 44 : 44 * n_rows))
 # Many cells are small, and so are their numbers, until there is no room for any; then only every n-th row and column
 # is labelled.
 cell_px = 1.0 * (width - left_px - 30) / n_columns
-row_px = 1.0 * (height - 146) / n_rows
+row_px = 1.0 * (height - foot_px - 42) / n_rows
 number_px = cell_px / (0.62 * longest) < row_px / 1.3 ? cell_px / (0.62 * longest) : row_px / 1.3
 number_px = number_px > 14 ? 14 : number_px
 has_room = number_px >= 6
@@ -69,22 +76,28 @@ set xtics scale 0
 set ytics scale 0
 unset key
 if (!is_text) {
-  set bmargin at screen 104.0 / height
+  set bmargin at screen 1.0 * foot_px / height
   set lmargin at screen left_px / width
   set rmargin at screen 1 - 30.0 / width
-  base = 20.0 / height
-  set object 1 rectangle from screen 0.5 - 250.0 / width, screen base to screen 0.5 - 222.0 / width, \
-    screen base + 16.0 / height fc rgb "#dddddd" fs solid border lc rgb "#333333"
-  set object 2 rectangle from screen 0.5 - 250.0 / width, screen base to screen 0.5 - 222.0 / width, \
-    screen base + 16.0 / height fc rgb "#333333" fs transparent pattern 4 border lc rgb "#333333"
-  set label 1 "does not fit in memory" at screen 0.5 - 214.0 / width, screen base + 8.0 / height left font px(13)
-  set label 2 "–   impossible" at screen 0.5 - 50.0 / width, screen base + 8.0 / height left font px(13)
-  set label 3 zlabel.": lighter is higher" at screen 0.5 + 50.0 / width, screen base + 8.0 / height left font px(13)
+  base = (foot_px - 84.0) / height
+  if (!has_texts) {
+    set object 1 rectangle from screen 0.5 - 250.0 / width, screen base to screen 0.5 - 222.0 / width, \
+      screen base + 16.0 / height fc rgb "#dddddd" fs solid border lc rgb "#333333"
+    set object 2 rectangle from screen 0.5 - 250.0 / width, screen base to screen 0.5 - 222.0 / width, \
+      screen base + 16.0 / height fc rgb "#333333" fs transparent pattern 4 border lc rgb "#333333"
+    set label 1 "does not fit in memory" at screen 0.5 - 214.0 / width, screen base + 8.0 / height left font px(13)
+    set label 2 "–   impossible" at screen 0.5 - 50.0 / width, screen base + 8.0 / height left font px(13)
+  }
+  set label 3 zlabel.": lighter is higher" at screen has_texts ? 20.0 / width : 0.5 + 50.0 / width, \
+    screen base + 8.0 / height left font px(13)
+  do for [i = 1:n_notes] {
+    set label (100 + i) value(sprintf("note%d", i)) at screen 20.0 / width, screen base - (20.0 * i - 8) / height left font px(13)
+  }
 }
 # Unwanted labels are put beyond the axis, not at NaN: gnuplot 5.4 crashes on a plot whose labels are all NaN.
 shown_if(column, is_shown) = is_shown ? column : -100
 set style textbox opaque noborder fillcolor rgb "#dddddd"
-text_of(state, v) = state == 2 ? "–" : is_text || has_room ? sprintf(digits, v) : ""
+text_of(state, v) = state == 2 ? "–" : is_text || has_room ? written(v) : ""
 number_font = px(number_px < 6 ? 6 : number_px)
 
 if (is_text) {

@@ -306,11 +306,7 @@ static gboolean read_parameters(MemoryOptions *o, MemoryTable *table, GError **e
     g_prefix_error(error, "--params: ");
     return FALSE;
   }
-  if (p->cluster_file != NULL ? !plan_options_finish(p, error) : !plan_options_make_plan(p, error))
-    return FALSE;
-  if (p->model_file != NULL && p->model == NULL && (p->model = model_read(p->model_file, error)) == NULL)
-    return FALSE;
-  if (p->model != NULL && !plan_options_check_model(p->plan, p->model, error))
+  if (!plan_options_read(p, error))
     return FALSE;
   if (p->model != NULL) {
     table->parameters = model_parameters(p->model);

@@ -14,6 +14,7 @@
 #include "output.h"
 #include "picture.h"
 #include "plot_options.h"
+#include "rank_grid.h"
 #include "run_pictures.h"
 #include "stack.h"
 #include "table_pictures.h"
@@ -267,6 +268,17 @@ static Picture *make_memory_time(PlotOptions *o, char **files, GError **error) {
   return memory_timeline_picture(prediction->trace, time_unit_for(trace_end(prediction->trace)), &look, error);
 }
 
+static Picture *make_ranks(PlotOptions *o, char **files, GError **error) {
+  if (o->plan.cluster_file == NULL) {
+    fail_input(error, "--cluster is missing: a cluster YAML, or a name in topologies/ such as dgx-h100");
+    return NULL;
+  }
+  if (!plan_options_read(&o->plan, error))
+    return NULL;
+  g_autoptr(RankGrid) grid = rank_grid_new(o->plan.model, o->plan.cluster, o->plan.plan, 0, error);
+  return grid != NULL ? rank_grid_picture(grid, o->title, error) : NULL;
+}
+
 static gboolean refuse_plan(const PlotOptions *o, const char *file, GError **error) {
   static const char *const none[] = {NULL};
   return plot_options_check_plan(o, none, file, "the file says all that is drawn", error);
@@ -382,6 +394,8 @@ static const Figure *figures(void) {
       {"busbw", "bus bandwidth of a collective against size, per algorithm", HEED_COLLECTIVE, 0, make_busbw},
       {"validation", "predicted against measured step times, from a table (validate --rows)", HEED_BY, 1,
        make_validation},
+      {"ranks", "which rank of a plan is which GPU, and the links of its groups; without --model too", 0, 0,
+       make_ranks},
       {"timeline", "what every pipeline rank does over a step, predicted or from a trace (simulate --trace)", 0, 1,
        make_timeline},
       {NULL}};

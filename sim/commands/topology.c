@@ -1,20 +1,22 @@
 /* From a cluster file, or a machine's own description (imports), to the graph of its links; then to the requested
- * output: tree, path, picture, JSON, cluster file. */
+ * output: tree, path, a plan's ranks, picture, JSON, cluster file. */
 #include <stdio.h>
 #include <string.h>
 
 #include "command.h"
 #include "error.h"
 #include "node_import.h"
+#include "options.h"
 #include "output.h"
 #include "parser.h"
+#include "rank_grid.h"
 #include "topology_report.h"
 #include "units.h"
 
 enum { MAX_GPUS = 262144, DEFAULT_MAX_GPUS = 65536 };
 
 typedef struct {
-  char *cluster, *route, *svg;
+  char *cluster, *route, *svg, *plan;
   char *nccl_xml, *nvidia_smi, *output; /* imports */
   char *name, *gpu, *generation, *nic_bandwidth;
   gint gpus;
@@ -28,6 +30,7 @@ static void clear_options(TopologyOptions *o) {
   g_free(o->cluster);
   g_free(o->route);
   g_free(o->svg);
+  g_free(o->plan);
   g_free(o->nccl_xml);
   g_free(o->nvidia_smi);
   g_free(o->output);
@@ -42,7 +45,11 @@ static gboolean check_outputs(TopologyOptions *o, GError **error) {
                              {"--svg", FALSE, o->svg, FALSE},
                              {"--output", FALSE, o->output, FALSE},
                              {NULL, FALSE, NULL, FALSE}};
-  if (o->svg != NULL && strcmp(o->svg, "-") != 0 && !g_str_has_suffix(o->svg, ".svg"))
+  if (o->plan != NULL && o->route != NULL)
+    return fail_input(error, "--plan and --route clash: the report is of one of them");
+  if (o->svg != NULL && o->plan != NULL ? !picture_check_file(o->svg, error) : FALSE)
+    return FALSE;
+  if (o->svg != NULL && o->plan == NULL && strcmp(o->svg, "-") != 0 && !g_str_has_suffix(o->svg, ".svg"))
     return fail_input(error, "--svg: found \"%.80s\", expected a name that ends in .svg", o->svg);
   return output_check_printed(printed, &o->replaces_report, error);
 }
@@ -53,6 +60,7 @@ static gboolean parse_options(TopologyOptions *o, int *argc, char ***argv, GErro
       "Shows how a cluster is wired: fabric and node as trees with bandwidths, what is shared, and what looks wrong.",
       "Examples:\n  stepsim topology dgx-h100\n  stepsim topology llama3-h100 --route 0,3072\n"
       "  stepsim topology selene --svg selene.svg\n"
+      "  stepsim topology llama3-h100 --plan \"--tp 8 --pp 16 --dp 128\"\n"
       "  stepsim topology --from-nccl-xml topo.xml --output our-node.yaml\n"
       "  nvidia-smi topo -m >matrix; stepsim topology --from-nvidia-smi matrix --generation hopper --nic-bandwidth "
       "\"400 Gb/s\"\n\n"
@@ -65,9 +73,14 @@ static gboolean parse_options(TopologyOptions *o, int *argc, char ***argv, GErro
        "the path between two GPUs by rank, hop by hop, with bandwidths and latencies", "A,B"},
       {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus,
        "GPUs to include (default: max_gpus, or a block of the last tier, or two domains)", "N"},
-      {"svg", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->svg, "draw the first node and the fabric above it",
-       "FILE.svg"},
-      {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object: vertices, links, findings, the route", NULL},
+      {"plan", 0, 0, G_OPTION_ARG_STRING, &o->plan,
+       "which rank of a plan is which GPU, its groups and their links: options as of simulate, --model if its limits "
+       "count",
+       "OPTIONS"},
+      {"svg", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->svg,
+       "draw the first node and the fabric above it; with --plan the ranks (also .png, .pdf)", "FILE.svg"},
+      {"json", 0, 0, G_OPTION_ARG_NONE, &o->json,
+       "print one JSON object: vertices, links, findings, the route, the plan's ranks", NULL},
       {"from-nccl-xml", 0, 0, G_OPTION_ARG_FILENAME, &o->nccl_xml,
        "instead of CLUSTER: import a node from NCCL (NCCL_TOPO_DUMP_FILE)", "FILE.xml"},
       {"from-nvidia-smi", 0, 0, G_OPTION_ARG_FILENAME, &o->nvidia_smi,
@@ -113,28 +126,50 @@ static gint64 default_gpus(const Cluster *cluster) {
   return MIN(n_gpus, MAX(DEFAULT_MAX_GPUS, cluster->domain_gpus));
 }
 
+static gboolean check_gpus(const TopologyOptions *o, GError **error) {
+  return o->gpus == NOT_GIVEN || (o->gpus >= 1 && o->gpus <= MAX_GPUS) ||
+         fail_input(error, "--gpus: found %d, expected 1 to %d", o->gpus, MAX_GPUS);
+}
+
 static gboolean choose_gpus(const TopologyOptions *o, const Cluster *cluster, const Ends *ends, gint64 *n_gpus,
                             GError **error) {
-  if (o->gpus != NOT_GIVEN && (o->gpus < 1 || o->gpus > MAX_GPUS))
-    return fail_input(error, "--gpus: found %d, expected 1 to %d", o->gpus, MAX_GPUS);
+  if (!check_gpus(o, error))
+    return FALSE;
   *n_gpus = o->gpus != NOT_GIVEN ? o->gpus : default_gpus(cluster);
   *n_gpus = MAX(*n_gpus, MAX(ends->from, ends->to) + 1);
   return TRUE;
 }
 
-static gboolean print(const TopologyOptions *o, const Topology *t, const GArray *findings, const Route *route,
-                      const char *notes, GError **error) {
-  g_autofree char *svg = o->svg != NULL ? topology_svg(t) : NULL;
-  if (svg != NULL && !output_text(o->svg, svg, error))
+/* What is shown of a topology. */
+typedef struct {
+  const Topology *topology;
+  GArray *findings;     /* owned */
+  const Route *route;   /* NULL: none */
+  const RankGrid *grid; /* of the plan; NULL: none */
+} Shown;
+
+static gboolean draw(const TopologyOptions *o, const Shown *shown, GError **error) {
+  if (o->svg == NULL)
+    return TRUE;
+  if (shown->grid != NULL)
+    return picture_take(rank_grid_picture(shown->grid, NULL, error), o->svg, error);
+  g_autofree char *svg = topology_svg(shown->topology);
+  return output_text(o->svg, svg, error);
+}
+
+static gboolean print(const TopologyOptions *o, const Shown *shown, const char *notes, GError **error) {
+  if (!draw(o, shown, error))
     return FALSE;
   g_autoptr(GString) out = g_string_new(NULL);
-  g_autofree char *json = o->json ? topology_json(t, findings, route) : NULL;
+  g_autofree char *json = o->json ? topology_json(shown->topology, shown->findings, shown->route, shown->grid) : NULL;
   if (json != NULL)
     g_string_append(out, json);
-  else if (!o->replaces_report && route != NULL)
-    topology_text_route(out, t, route);
+  else if (!o->replaces_report && shown->grid != NULL)
+    rank_grid_text(out, shown->grid);
+  else if (!o->replaces_report && shown->route != NULL)
+    topology_text_route(out, shown->topology, shown->route);
   else if (!o->replaces_report)
-    topology_text(out, t, findings);
+    topology_text(out, shown->topology, shown->findings);
   if (json == NULL && !o->replaces_report)
     g_string_append(out, notes);
   fputs(out->str, stdout);
@@ -149,7 +184,15 @@ static int count_errors(const GArray *findings) {
 }
 
 /* The exit status. */
-static int show(const TopologyOptions *o, const Cluster *cluster, const char *notes, GError **error) {
+static int show(const TopologyOptions *o, Shown *shown, const char *notes, GError **error) {
+  shown->findings = topology_check(shown->topology);
+  const gboolean shows_findings = o->json || (shown->route == NULL && shown->grid == NULL);
+  int status = !print(o, shown, notes, error) ? 2 : shows_findings && count_errors(shown->findings) > 0 ? 1 : 0;
+  g_array_unref(shown->findings);
+  return status;
+}
+
+static int show_cluster(const TopologyOptions *o, const Cluster *cluster, const char *notes, GError **error) {
   Ends ends;
   gint64 n_gpus = 0;
   if (!parse_route(o->route, &ends, error) || !choose_gpus(o, cluster, &ends, &n_gpus, error))
@@ -157,14 +200,46 @@ static int show(const TopologyOptions *o, const Cluster *cluster, const char *no
   g_autoptr(Topology) topology = topology_new(cluster, n_gpus, error);
   if (topology == NULL)
     return 2;
-  g_autoptr(GArray) findings = topology_check(topology);
   g_autoptr(Route) route = ends.from >= 0 ? route_new(topology, (int)ends.from, (int)ends.to, error) : NULL;
   if (ends.from >= 0 && route == NULL)
     return 2;
-  if (!print(o, topology, findings, route, notes, error))
-    return 2;
-  gboolean shows_findings = o->json || route == NULL;
-  return shows_findings && count_errors(findings) > 0 ? 1 : 0;
+  return show(o, &(Shown){.topology = topology, .route = route}, notes, error);
+}
+
+/* The plan's options, as a command line of their own. */
+static gboolean parse_plan(const char *text, PlanOptions *options, GError **error) {
+  g_autoptr(Parser) parser = parser_new(NULL, "A plan, as simulate takes it; --model is optional.", "");
+  g_autoptr(GError) problem = NULL;
+  g_autofree char *line = g_strconcat("plan ", text, NULL);
+  int n_words;
+  g_auto(GStrv) words = NULL;
+  if (!g_shell_parse_argv(line, &n_words, &words, &problem))
+    return fail_input(error, "--plan \"%.200s\": %s", text, problem->message);
+  g_autofree char **argv = g_memdup2(words, sizeof *words * (gsize)(n_words + 1)); /* parsing moves them */
+  char **at = argv;
+  plan_options_add(options, PLAN_OPTIONS_SIMULATED | PLAN_OPTIONS_PLACED, parser);
+  if (!parser_run(parser, &n_words, &at, FALSE, error)) {
+    g_prefix_error(error, "--plan: ");
+    return FALSE;
+  }
+  return options->cluster_file == NULL ||
+         fail_input(error, "--plan: --cluster %.80s clashes with the cluster that is shown", options->cluster_file);
+}
+
+/* Takes over the cluster; the exit status. */
+static int show_plan(const TopologyOptions *o, Cluster *cluster, const char *notes, GError **error) {
+  PlanOptions options;
+  int status = 2;
+  plan_options_init(&options);
+  options.cluster = cluster;
+  if (check_gpus(o, error) && parse_plan(o->plan, &options, error) && plan_options_read(&options, error)) {
+    g_autoptr(RankGrid) grid =
+        rank_grid_new(options.model, cluster, options.plan, o->gpus != NOT_GIVEN ? o->gpus : 0, error);
+    if (grid != NULL)
+      status = show(o, &(Shown){.topology = grid->topology, .grid = grid}, notes, error);
+  }
+  plan_options_clear(&options);
+  return status;
 }
 
 /* Imports. */
@@ -234,7 +309,9 @@ static int run(const TopologyOptions *o, int argc, char **argv, GError **error) 
     return 2;
   g_autoptr(GString) notes = g_string_new(NULL);
   g_autoptr(Cluster) cluster = named != NULL ? cluster_read(named, error) : import_cluster(o, notes, error);
-  return cluster != NULL ? show(o, cluster, notes->str, error) : 2;
+  if (cluster != NULL && o->plan != NULL)
+    return show_plan(o, g_steal_pointer(&cluster), notes->str, error);
+  return cluster != NULL ? show_cluster(o, cluster, notes->str, error) : 2;
 }
 
 int command_topology(int argc, char **argv, GError **error) {

@@ -217,17 +217,24 @@ gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *c
                     cluster->name);
 }
 
+gboolean plan_options_read(PlanOptions *options, GError **error) {
+  if (!plan_options_make_plan(options, error))
+    return FALSE;
+  if (options->model_file != NULL && (options->model = model_read(options->model_file, error)) == NULL)
+    return FALSE;
+  if (options->model != NULL && !plan_options_check_model(options->plan, options->model, error))
+    return FALSE;
+  if (options->cluster == NULL && options->cluster_file != NULL &&
+      (options->cluster = cluster_read(options->cluster_file, error)) == NULL)
+    return FALSE;
+  return options->cluster == NULL ||
+         (plan_options_check_cluster(options, options->cluster, error) && read_rank_map(options, error));
+}
+
 gboolean plan_options_finish(PlanOptions *options, GError **error) {
   if (options->model_file == NULL)
     return fail_input(error, "--model is missing: a Hugging Face config.json, or a name in models/ such as llama-3-8b");
   if (options->cluster_file == NULL)
     return fail_input(error, "--cluster is missing: a cluster YAML, or a name in topologies/ such as dgx-h100");
-  if (!plan_options_make_plan(options, error))
-    return FALSE;
-  options->model = model_read(options->model_file, error);
-  if (options->model == NULL || !plan_options_check_model(options->plan, options->model, error))
-    return FALSE;
-  options->cluster = cluster_read(options->cluster_file, error);
-  return options->cluster != NULL && plan_options_check_cluster(options, options->cluster, error) &&
-         read_rank_map(options, error);
+  return plan_options_read(options, error);
 }

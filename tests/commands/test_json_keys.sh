@@ -44,6 +44,7 @@ documented schedule --pp 4 --micro-batches 8
 documented memory --model llama-3-8b --cluster dgx-h100 --dp 8 --zero 1 --offload-optimizer nvme
 documented collective --cluster dgx-h100 --bytes 1MiB
 documented topology --cluster dgx-h100 --gpus 16 --route 0,9
+documented topology --cluster dgx-h100 --plan "--tp 4 --dp 2 --pp 2 --ep 2"
 documented explain $plan
 documented explain $plan --measured 10s
 documented explain $plan --gpus 16,32

@@ -154,6 +154,8 @@ static const GridCell *cell_of(const Grid *grid, int row, int column) {
 
 /* Owned by the caller. */
 static char *cell_text(const Grid *grid, const GridCell *cell) {
+  if (grid->texts != NULL)
+    return g_strconcat(grid->texts[cell - grid->cells], " ", NULL);
   if (cell->state == GRID_CANNOT_BE)
     return g_strdup("- ");
   char number[64];
@@ -191,8 +193,11 @@ static char *grid_text(const Grid *grid) {
   g_string_append_printf(out, "%s\n", grid->title);
   for (int row = grid->n_rows - 1; row >= -1; row--)
     print_row(out, grid, row, name_width, widths);
-  g_string_append_printf(out, "across: %s; upward: %s; %s; x does not fit in memory, - cannot be\n", grid->xlabel,
-                         grid->ylabel, grid->zlabel);
+  if (grid->texts == NULL)
+    g_string_append_printf(out, "across: %s; upward: %s; %s; x does not fit in memory, - cannot be\n", grid->xlabel,
+                           grid->ylabel, grid->zlabel);
+  for (int i = 0; grid->notes != NULL && grid->notes[i] != NULL; i++)
+    g_string_append_printf(out, "%s\n", grid->notes[i]);
   return g_string_free(out, FALSE);
 }
 
@@ -209,6 +214,13 @@ Picture *grid_picture(const Grid *grid, GError **error) {
   picture_set(picture, "ylabel", grid->ylabel);
   picture_set(picture, "zlabel", grid->zlabel);
   picture_set(picture, "digits", grid->digits);
+  for (int i = 0; grid->notes != NULL && grid->notes[i] != NULL; i++) {
+    g_autofree char *name = g_strdup_printf("note%d", i + 1);
+    picture_set(picture, name, grid->notes[i]);
+    picture_set_number(picture, "n_notes", i + 1);
+  }
+  if (grid->texts != NULL)
+    picture_set_number(picture, "has_texts", 1);
   for (int row = 0; row < grid->n_rows; row++)
     for (int column = 0; column < grid->n_columns; column++) {
       const GridCell *cell = cell_of(grid, row, column);
@@ -218,6 +230,8 @@ Picture *grid_picture(const Grid *grid, GError **error) {
       picture_add_number(picture, cell->state);
       picture_add_text(picture, grid->columns[column]);
       picture_add_text(picture, grid->rows[row]);
+      if (grid->texts != NULL)
+        picture_add_text(picture, grid->texts[cell - grid->cells]);
       picture_end_row(picture);
     }
   picture->text = grid_text(grid);

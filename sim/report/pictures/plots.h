@@ -71,7 +71,9 @@ typedef struct {
   const char *const *columns; /* names, as many as n_columns */
   const char *const *rows;    /* row 0 is at the bottom */
   int n_columns, n_rows;
-  const GridCell *cells; /* [rows × columns] */
+  const GridCell *cells;    /* [rows × columns] */
+  const char *const *texts; /* of the cells, instead of their values, which then only shade; NULL: none */
+  const char *const *notes; /* lines below the map, NULL-terminated; NULL: none */
 } Grid;
 
 /* Also draws a grid in which nothing fits. Owned by the caller; NULL with INPUT if no cell is possible. */

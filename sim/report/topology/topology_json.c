@@ -1,6 +1,7 @@
 #include <math.h>
 
 #include "json_values.h"
+#include "rank_grid.h"
 #include "topology_report.h"
 #include "wiring.h"
 
@@ -129,7 +130,73 @@ static void append_route(GString *out, const Topology *t, const Route *route) {
   g_string_append(out, "]}");
 }
 
-char *topology_json(const Topology *t, const GArray *findings, const Route *route) {
+static void append_numbers(GString *out, const char *key, const int *numbers, int n) {
+  begin(out, key);
+  for (int i = 0; i < n; i++)
+    g_string_append_printf(out, "%s%d", i > 0 ? ", " : "[", numbers[i]);
+  g_string_append(out, n > 0 ? "]" : "[]");
+}
+
+static void append_rank(GString *out, const RankGrid *grid, int rank) {
+  const Coordinates at = layout_coordinates(&grid->layout, rank);
+  add_number(out, "rank", rank);
+  add_name(out, "gpu", grid->topology, layout_gpu(&grid->layout, rank));
+  for (int axis = 0; axis < N_AXES; axis++)
+    add_number(out, axis_name((Axis)axis), axis == AXIS_EP ? grid->ep[rank] : at.at[axis]);
+}
+
+static void append_group(GString *out, const Topology *t, const RankGroups *groups, int group) {
+  const int first = groups->first_link[group];
+  append_numbers(out, "ranks", &groups->members[(gsize)group * groups->size], groups->size);
+  begin(out, "over");
+  g_string_append_c(out, '[');
+  for (int level = 0; (groups->levels[group] >> level) != 0; level++) {
+    g_autofree char *name = (groups->levels[group] >> level) & 1 ? rank_grid_level_name(t, level) : NULL;
+    if (name == NULL)
+      continue;
+    g_string_append(out, out->str[out->len - 1] == '[' ? "" : ", ");
+    json_append_string(out, name);
+  }
+  g_string_append_c(out, ']');
+  append_numbers(out, "links", &g_array_index(groups->links, int, 0) + first, groups->first_link[group + 1] - first);
+}
+
+static void append_groups(GString *out, const Topology *t, const RankGroups *groups) {
+  add_text(out, "kind", groups->name);
+  add_number(out, "size", groups->size);
+  add_number(out, "slowest", groups->slowest);
+  add_number(out, "sharing", groups->n_sharing);
+  add_number(out, "rate_Bps", groups->rate_Bps);
+  begin(out, "groups");
+  for (int group = 0; group < groups->n_groups; group++) {
+    g_string_append(out, group > 0 ? ",\n      {" : "[\n      {");
+    append_group(out, t, groups, group);
+    g_string_append_c(out, '}');
+  }
+  g_string_append_c(out, ']');
+}
+
+static void append_grid(GString *out, const RankGrid *grid) {
+  g_string_append_c(out, '{');
+  begin(out, "order");
+  for (int i = 0; i < N_AXES; i++)
+    g_string_append_printf(out, "%s%s", i > 0 ? "-" : "\"", axis_name(grid->method->order[i]));
+  g_string_append(out, "\",\n    \"ranks\": [");
+  for (int rank = 0; rank < grid->layout.n_ranks; rank++) {
+    g_string_append(out, rank > 0 ? ",\n      {" : "\n      {");
+    append_rank(out, grid, rank);
+    g_string_append_c(out, '}');
+  }
+  g_string_append(out, "],\n    \"groups\": [");
+  for (guint i = 0; i < grid->groups->len; i++) {
+    g_string_append(out, i > 0 ? ",\n    {" : "\n    {");
+    append_groups(out, grid->topology, &g_array_index(grid->groups, RankGroups, i));
+    g_string_append_c(out, '}');
+  }
+  g_string_append(out, "]}");
+}
+
+char *topology_json(const Topology *t, const GArray *findings, const Route *route, const RankGrid *grid) {
   GString *out = g_string_new("{\n  ");
   append_head(out, t);
   g_string_append(out, ",\n  ");
@@ -155,6 +222,11 @@ char *topology_json(const Topology *t, const GArray *findings, const Route *rout
   g_string_append(out, "],\n  \"route\": ");
   if (route != NULL)
     append_route(out, t, route);
+  else
+    g_string_append(out, "null");
+  g_string_append(out, ",\n  \"grid\": ");
+  if (grid != NULL)
+    append_grid(out, grid);
   else
     g_string_append(out, "null");
   g_string_append(out, "\n}\n");

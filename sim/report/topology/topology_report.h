@@ -4,6 +4,8 @@
 #include "route.h"
 #include "topology_check.h"
 
+typedef struct RankGrid RankGrid; /* rank_grid.h */
+
 /* Fabric and node as trees, who shares what, how costs treat the wiring, nodes that differ, totals, findings. */
 void topology_text(GString *out, const Topology *topology, const GArray *findings);
 /* A path hop by hop; the narrowest one is marked. */
@@ -11,11 +13,13 @@ void topology_text_route(GString *out, const Topology *topology, const Route *ro
 
 /* {name, file, gpus, nodes, gpus_per_node, domain_gpus, totals{…_Bps}, vertices[]{name, kind, node}, links[]{a, b,
  * kind, parallel, bandwidth_Bps, efficiency, factor, left_Bps, latency_s}, wiring{what, ring_Bps[],
- * all_to_all_Bps[], net_Bps}, findings[]{severity, what, advice}, route}. Bandwidths that are not stated are null.
+ * all_to_all_Bps[], net_Bps}, findings[]{severity, what, advice}, route, grid{order, ranks[]{rank,
+ * gpu, tp, cp, ep, dp, pp}, groups[]{kind, size, slowest, sharing, rate_Bps, groups[]{ranks[], over[], links[]}}}}.
+ * Bandwidths that are not stated are null.
  * `wiring` follows wiring.h, null if the node carries everything that is stated: what a GPU reaches, without faults,
  * in a ring and in an all-to-all exchange among 2, 3, … neighbouring GPUs, and over its NICs while all GPUs send;
- * for a node whose GPUs are not all joined, only `what`. `route` may be NULL. Owned by the caller. */
-char *topology_json(const Topology *topology, const GArray *findings, const Route *route);
+ * for a node whose GPUs are not all joined, only `what`. `route` and `grid` may be NULL. Owned by the caller. */
+char *topology_json(const Topology *topology, const GArray *findings, const Route *route, const RankGrid *grid);
 
 /* A picture as a complete SVG document: the first node, and one block of every level of the fabric above it. Link
  * kinds differ in dashes and width, not only in colour. Owned by the caller. */
