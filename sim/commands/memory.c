@@ -22,6 +22,7 @@ typedef struct {
   double bytes[N_MEMORY];
   double total_bytes;         /* includes reserved memory if the GPU is known */
   double tier_bytes[N_TIERS]; /* of host memory and drives: per GPU, or simulated for the fullest node */
+  double sent_bytes;          /* over dp × cp in a step; without a cluster */
   gboolean tiers_fit;
   char *impossible; /* why the plan is under this stage; NULL: it is not; owned */
 } MemoryRow;
@@ -61,50 +62,16 @@ static int model_ranks(const MemoryTable *table) {
   return table->method->tp * table->method->pp;
 }
 
-/* The recipe's part that stays on the GPUs: from ZeRO-2 on gradients leave with the optimizer, below they accumulate
- * on the GPU. */
-static Recipe recipe_on_gpu(const Method *method, int zero) {
-  Recipe recipe = method->recipe;
-  if (method->offload.optimizer != TIER_GPU) {
-    recipe.master = recipe.moments = 0;
-    recipe.gradients = zero_shards_gradients(zero) ? 0 : recipe.gradients;
-  }
-  recipe.weights = method->offload.weights != TIER_GPU ? 0 : recipe.weights;
-  return recipe;
-}
-
-static void add_tiers(const Method *method, int zero, const StateBytes *whole, double updated, MemoryRow *row) {
-  const Offload *offload = &method->offload;
-  row->tier_bytes[offload->weights] += whole->weights_bytes;
-  row->tier_bytes[offload->optimizer] += whole->optimizer_bytes;
-  if (offload->optimizer != TIER_GPU)
-    row->tier_bytes[method_gradient_tier(method, zero)] += updated * method->recipe.gradients;
-}
-
-static void add_state(const MemoryTable *table, double parameters, int shards, int zero, MemoryRow *row) {
-  const Method *method = table->method;
-  const Recipe on_gpu = recipe_on_gpu(method, zero);
-  const StateBytes state = state_memory(&on_gpu, parameters, zero, shards),
-                   whole = state_memory(&method->recipe, parameters, zero, shards);
-  row->bytes[MEMORY_WEIGHTS] += state.weights_bytes;
-  row->bytes[MEMORY_GRADIENTS] += state.gradients_bytes;
-  row->bytes[MEMORY_OPTIMIZER] += state.optimizer_bytes;
-  const double updated = parameters / (zero_shards_optimizer(zero) ? shards : 1);
-  row->bytes[MEMORY_BUFFERS] += updated * method->update_bytes;
-  row->total_bytes += state_memory_total(&state) + updated * method->update_bytes;
-  add_tiers(method, zero, &whole, updated, row);
-}
-
-/* Model state only: parameters spread evenly over tp × pp, those of experts over ep as well, then sharded by ZeRO. */
+/* Model state only. */
 static void fill_state(const MemoryTable *table, int zero, MemoryRow *row) {
-  const Method *method = table->method;
-  const double others = (table->parameters - table->expert_parameters) / model_ranks(table);
-  const double experts = table->expert_parameters / ((double)method->ep * method->expert_tp * method->pp);
-  Layout layout;
-  layout_init(&layout, method);
-  add_state(table, others, method->zero_ranks, zero, row);
-  if (experts > 0)
-    add_state(table, experts, layout.n_expert_shards, zero, row);
+  const RankState state = rank_state(table->method, table->parameters, table->expert_parameters, zero);
+  row->bytes[MEMORY_WEIGHTS] = state.on_gpu.weights_bytes;
+  row->bytes[MEMORY_GRADIENTS] = state.on_gpu.gradients_bytes;
+  row->bytes[MEMORY_OPTIMIZER] = state.on_gpu.optimizer_bytes;
+  row->bytes[MEMORY_BUFFERS] = state.made_bytes;
+  row->total_bytes = state_memory_total(&state.on_gpu) + state.made_bytes;
+  memcpy(row->tier_bytes, state.tier_bytes, sizeof row->tier_bytes);
+  row->sent_bytes = state.sent_bytes;
 }
 
 /* The fullest rank of the simulated step. */
@@ -155,6 +122,39 @@ static gboolean row_fits(const MemoryTable *table, const MemoryRow *row) {
   return row->tiers_fit && (table->capacity_bytes <= 0 || row->total_bytes <= table->capacity_bytes);
 }
 
+/* Without a cluster the step is not simulated: what data parallelism sends is that of rings. */
+static gboolean says_sent(const MemoryTable *table) {
+  return !table->has_activations && table->method->data_ranks > 1;
+}
+
+/* Idle time over busy time, of equal stages and free sends; NAN: not known. */
+static double bubble_overhead(const Method *method, gboolean *is_exact) {
+  const ScheduleFacts *schedule = method_schedule(method);
+  const PhaseTimes times = {1, 1, 1, 3};
+  if (schedule == NULL || schedule->bubble_time == NULL)
+    return NAN;
+  const Bubble bubble = schedule_bubble(schedule, method_shape(method, method->n_micro_batches), &times);
+  *is_exact = bubble.is_exact;
+  return bubble.time / (3 * (double)method->n_micro_batches);
+}
+
+static void print_step(const MemoryTable *table, GString *out) {
+  const Method *method = table->method;
+  gboolean is_exact = FALSE;
+  const double overhead = method->pp > 1 ? bubble_overhead(method, &is_exact) : NAN;
+  if (says_sent(table)) {
+    g_string_append(out, "\n  sent: by a GPU in a step of ");
+    units_append_count(out, method->n_micro_batches, "micro-batch", "micro-batches");
+    g_string_append(out, ", to sum gradients and gather weights, as rings do\n");
+  }
+  if (isfinite(overhead))
+    g_string_append_printf(out,
+                           "%s  pipeline: %s of equal stages with %" INT64
+                           " micro-batches idles %s%.4g %% of the step, %.4g %% of its work\n",
+                           says_sent(table) ? "" : "\n", method->schedule, method->n_micro_batches,
+                           is_exact ? "" : "at least ", 100 * overhead / (1 + overhead), 100 * overhead);
+}
+
 static void print_table(const MemoryTable *table, const char *title, GString *out) {
   g_autofree char *ep = table->method->ep > 1 ? g_strdup_printf("ep %d, ", table->method->ep) : g_strdup("");
   g_string_append_printf(out, "%s\n", title);
@@ -169,6 +169,8 @@ static void print_table(const MemoryTable *table, const char *title, GString *ou
   g_string_append(out, table->has_activations ? "  activations    buffers   reserved      total" : "      total");
   if (offload_is_any(&table->method->offload))
     g_string_append_printf(out, "  %s", table->has_activations ? " host/node  NVMe/node" : "  host/GPU   NVMe/GPU");
+  if (says_sent(table))
+    g_string_append(out, "  sent/step");
   g_string_append_c(out, '\n');
   for (int zero = 0; zero < N_ZERO_STAGES; zero++) {
     const MemoryRow *row = &table->rows[zero];
@@ -186,6 +188,8 @@ static void print_table(const MemoryTable *table, const char *title, GString *ou
     if (offload_is_any(&table->method->offload))
       g_string_append_printf(out, "  %10.4g %10.4g", row->tier_bytes[TIER_HOST] * 1e-9,
                              row->tier_bytes[TIER_NVME] * 1e-9);
+    if (says_sent(table))
+      g_string_append_printf(out, " %10.4g", row->sent_bytes * 1e-9);
     if (table->capacity_bytes > 0)
       g_string_append_printf(out, "  %s", row_fits(table, row) ? "fits" : "does not fit");
     g_string_append_c(out, '\n');
@@ -274,6 +278,7 @@ static StateRow state_row(const MemoryTable *table, const MemoryRow *row) {
                     .total_bytes = row->total_bytes,
                     .host_bytes = row->tier_bytes[TIER_HOST],
                     .nvme_bytes = row->tier_bytes[TIER_NVME],
+                    .sent_bytes = table->has_activations ? NAN : row->sent_bytes,
                     .fits = row_fits(table, row)};
 }
 
@@ -286,7 +291,11 @@ static StateReport state_report(const MemoryTable *table) {
                         .has_capacity = table->capacity_bytes > 0,
                         .max_micro_batch = table->has_activations ? table->largest.micro_batch : -1,
                         .max_seq_len = table->has_activations ? table->largest.seq_len : -1,
-                        .min_gpus = NAN};
+                        .min_gpus = NAN,
+                        .bubble_overhead = NAN};
+  gboolean is_exact;
+  if (!table->has_activations)
+    report.bubble_overhead = bubble_overhead(table->method, &is_exact);
   const Recipe on_gpu = recipe_while_updating(table->method);
   for (int zero = 0; zero < N_ZERO_STAGES; zero++)
     report.stages[zero] = state_row(table, &table->rows[zero]);
@@ -351,6 +360,8 @@ static int print(const MemoryOptions *o, const MemoryTable *table) {
                                  ? g_strdup_printf("%s: %.0f parameters", o->plan.model->name, table->parameters)
                                  : g_strdup_printf("%.6g parameters", table->parameters);
     print_table(table, title, out);
+    if (!table->has_activations)
+      print_step(table, out);
     print_limits(table, out);
   }
   fputs(out->str, stdout);

@@ -28,6 +28,7 @@ static const char examples[] =
     "  stepsim plot breakdown --model llama-3-70b --cluster dgx-h100 --gpus 64 --tp 8 --zero 1 \\\n"
     "      --sequence-parallel on --vary pp=1,2,4,8 --output b.png\n"
     "  stepsim plot memory --model llama-3-70b --cluster dgx-h100 --tp 8 --dp 8 --output memory.svg\n"
+    "  stepsim plot memory --params 7e9 --gpu-list 1..64*2 --capacity 80GB --output zero.svg\n"
     "  stepsim plot heat --model llama-3-8b --cluster dgx-h100 --gpus 64 --global-batch 256 --value tokens_per_s \\\n"
     "      --output heat.pdf\n\n"
     "Figures in letters are as wide as the terminal ($COLUMNS). The scripts that draw are in plots/, each with a head "
@@ -162,10 +163,15 @@ static GArray *read_gpu_list(const PlotOptions *o, GError **error) {
   return g_steal_pointer(&gpus);
 }
 
+static gboolean check_sizes(const Plan *plan, GError **error) {
+  return (plan->gpus == 0 && plan->dp == 0) ||
+         fail_input(error, "--gpu-list and %s clash: every number of GPUs has its own",
+                    plan->gpus != 0 ? "--gpus" : "--dp");
+}
+
 static gboolean check_scales(const Plan *plan, GError **error) {
-  if (plan->gpus != 0 || plan->dp != 0)
-    return fail_input(error, "--gpu-list and %s clash: every number of GPUs has its own",
-                      plan->gpus != 0 ? "--gpus" : "--dp");
+  if (!check_sizes(plan, error))
+    return FALSE;
   return plan->global_batch != 0 || fail_input(error, "--global-batch is missing: strong scaling keeps it fixed");
 }
 
@@ -173,7 +179,7 @@ static Picture *mfu_picture(const GArray *points, const LeftOut *left_out, const
   if (points == NULL || !check_points(points, left_out, error))
     return NULL;
   print_left_out(left_out);
-  return plot_mfu((const MfuPoint *)(const void *)points->data, (int)points->len, title, error);
+  return plot_mfu((const GpusPoint *)(const void *)points->data, (int)points->len, title, error);
 }
 
 /* One line per combination of --vary, for strong scaling only. */
@@ -237,10 +243,51 @@ static void vary_by_default(PlotOptions *o, const char *const *axes) {
     o->vary = g_strdupv((char **)axes);
 }
 
+static gboolean read_state_look(const PlotOptions *o, StateLook *look, GError **error) {
+  if (o->plan.model_file != NULL || o->plan.cluster_file != NULL)
+    return fail_input(error, "--params and --%s clash: it is the state of a model known by its parameters alone",
+                      o->plan.model_file != NULL ? "model" : "cluster");
+  if (!units_parse_count(o->params, &look->parameters, error)) {
+    g_prefix_error(error, "--params: ");
+    return FALSE;
+  }
+  if (o->capacity != NULL && !units_parse(o->capacity, UNIT_BYTES, &look->capacity_bytes, error)) {
+    g_prefix_error(error, "--capacity: ");
+    return FALSE;
+  }
+  return TRUE;
+}
+
+static Picture *state_picture(PlotOptions *o, const Variants *variants, GError **error) {
+  StateLook look = {.columns = output_columns()};
+  g_autoptr(GArray) gpus = o->gpu_list != NULL ? read_gpu_list(o, error) : NULL;
+  if ((o->gpu_list != NULL && gpus == NULL) || !read_state_look(o, &look, error))
+    return NULL;
+  for (guint i = 0; gpus != NULL && i < variants->runs->len; i++)
+    if (!check_sizes(variants_get(variants->runs, i)->plan, error))
+      return NULL;
+  g_autofree char *count = units_format_count(look.parameters);
+  g_autofree char *what = g_strdup_printf("Model state of a GPU, %s parameters", count);
+  g_autofree char *title = title_of(o, what, NULL, NULL);
+  look.title = title;
+  if (gpus == NULL)
+    return runs_state_picture(variants->runs, &look, error);
+  g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free);
+  Picture *picture = runs_state_curves(variants->runs, gpus, &look, left_out, error);
+  if (picture != NULL)
+    print_left_out(left_out);
+  return picture;
+}
+
 /* ZeRO-0 shards nothing, so --zero-ranks applies only to the other stages. */
 static Picture *make_memory(PlotOptions *o, char **files, GError **error) {
   static const char *const stages[] = {"zero=0..3", NULL};
   g_auto(Variants) variants = {0};
+  if (o->params == NULL && (o->capacity != NULL || o->gpu_list != NULL)) {
+    fail_input(error, "plot memory: --%s needs --params: %s", o->capacity != NULL ? "capacity" : "gpu-list",
+               o->capacity != NULL ? "a cluster says what its GPUs have" : "--vary gpus=… varies a predicted plan");
+    return NULL;
+  }
   vary_by_default(o, stages);
   if (!variants_make(&variants, o, o->vary, error))
     return NULL;
@@ -249,6 +296,8 @@ static Picture *make_memory(PlotOptions *o, char **files, GError **error) {
     if (!zero_shards_optimizer(plan->zero))
       plan->zero_ranks = 0;
   }
+  if (o->params != NULL)
+    return state_picture(o, &variants, error);
   if (!variants_predict(variants.runs, &(VaryHow){.n_threads = n_threads(o)}, error))
     return NULL;
   g_autofree char *title = title_of_variants(o, "Memory of the fullest GPU", &variants);
@@ -384,8 +433,10 @@ static const Figure *figures(void) {
        HEED_GPU_LIST | HEED_VARY, 0, make_mfu},
       {"breakdown", "where the time of a step goes: one bar per pipeline rank, or per configuration of --vary",
        HEED_VARY, 0, make_breakdown},
-      {"memory", "memory of the fullest GPU: one bar per ZeRO stage, or per configuration of --vary", HEED_VARY, 0,
-       make_memory},
+      {"memory",
+       "memory of the fullest GPU: one bar per ZeRO stage, or per configuration of --vary; with --params the state "
+       "alone, against GPUs with --gpu-list",
+       HEED_VARY | HEED_PARAMS | HEED_GPU_LIST, 0, make_memory},
       {"memory-time", "memory of every pipeline rank over a step", 0, 0, make_memory_time},
       {"heat", "MFU, tokens per second or step time over two options: tp and pp, or those of two --vary",
        HEED_VARY | HEED_VALUE, 0, make_heat},

@@ -18,7 +18,12 @@ static const struct {
      "bubble: schedules (default 1f1b, and interleaved with --chunks above 1)", "NAME,…"},
     {"micro-batches", HEED_SCHEDULES, offsetof(PlotOptions, micro_batches), "bubble: counts (default pp..16·pp*2)",
      "LIST"},
-    {"gpu-list", HEED_GPU_LIST, offsetof(PlotOptions, gpu_list), "mfu: numbers of GPUs, e.g. 1024..16384*2", "LIST"},
+    {"gpu-list", HEED_GPU_LIST, offsetof(PlotOptions, gpu_list),
+     "mfu, and memory with --params: numbers of GPUs, e.g. 1024..16384*2", "LIST"},
+    {"params", HEED_PARAMS, offsetof(PlotOptions, params),
+     "memory: number of parameters, e.g. 7e9 or 70B, instead of --model and --cluster: the state alone", "N"},
+    {"capacity", HEED_PARAMS, offsetof(PlotOptions, capacity), "memory with --params: of a GPU, e.g. 80GB, a line",
+     "BYTES"},
     {"value", HEED_VALUE, offsetof(PlotOptions, value), "heat: mfu, tokens_per_s or step_time_s (default mfu)", "NAME"},
     {"op", HEED_COLLECTIVE, offsetof(PlotOptions, op), "busbw: the collective (default all_reduce)", "NAME"},
     {"ranks", HEED_COLLECTIVE, offsetof(PlotOptions, ranks),
@@ -273,8 +278,9 @@ static gboolean add_variant(Variants *variants, const PlotOptions *o, guint inde
   g_autofree char *label = label_of(variants->axes, index);
   PlanOptions *varied = options_of(o, variants->axes, index, error);
   const PlanOptions *source = varied != NULL ? find_source(variants, varied) : NULL;
-  const gboolean is_made =
-      varied != NULL && (source != NULL ? plan_options_make_plan(varied, error) : plan_options_finish(varied, error));
+  const gboolean is_made = varied != NULL && (source != NULL      ? plan_options_make_plan(varied, error)
+                                              : o->params != NULL ? plan_options_read(varied, error)
+                                                                  : plan_options_finish(varied, error));
   if (!is_made)
     g_prefix_error(error, "%s: ", label);
   const PlanOptions *of = source != NULL ? source : varied;

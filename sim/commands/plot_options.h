@@ -13,12 +13,13 @@ typedef enum {
   HEED_COLLECTIVE = 1 << 4, /* --op, --ranks, --bytes, --algorithm */
   HEED_AXES = 1 << 5,       /* --x, --y */
   HEED_BY = 1 << 6,
+  HEED_PARAMS = 1 << 7, /* --params, --capacity */
 } Heed;
 
 typedef struct {
   PlanOptions plan;
-  char *schedules, *micro_batches, *gpu_list, *value, *op, *ranks, *bytes, *algorithm, *x, *y,
-      *by; /* NULL: not given */
+  char *schedules, *micro_batches, *gpu_list, *value, *op, *ranks, *bytes, *algorithm, *x, *y, *by, *params,
+      *capacity; /* NULL: not given */
   char **vary;
   char *output, *data, *title;
   gboolean terminal;

@@ -6,6 +6,7 @@
  *     ZeRO-2     w         g/N       (p + m)/N
  *     ZeRO-3    w/N        g/N       (p + m)/N */
 #include "state_memory.h"
+#include "layout.h"
 #include <math.h>
 
 enum { ZERO_OPTIMIZER = 1, ZERO_GRADIENTS = 2, ZERO_WEIGHTS = 3 };
@@ -38,4 +39,63 @@ double state_memory_min_gpus(const Recipe *recipe, double parameters, double cap
   const double gpus = state_memory_total(&whole) / capacity_bytes;
   /* A state that fills its GPUs exactly must not need one more because the quotient was rounded up. */
   return fmax(1, ceil(gpus * (1 - 1e-12)));
+}
+
+/* --- of a rank --------------------------------------------------------------------------------------------------- */
+
+Recipe recipe_on_gpu(const Method *method, int zero) {
+  Recipe recipe = method->recipe;
+  if (method->offload.optimizer != TIER_GPU) {
+    recipe.master = recipe.moments = 0;
+    recipe.gradients = zero_shards_gradients(zero) ? 0 : recipe.gradients;
+  }
+  recipe.weights = method->offload.weights != TIER_GPU ? 0 : recipe.weights;
+  return recipe;
+}
+
+static void add_tiers(const Method *method, int zero, const StateBytes *whole, double updated, RankState *state) {
+  const Offload *offload = &method->offload;
+  state->tier_bytes[offload->weights] += whole->weights_bytes;
+  state->tier_bytes[offload->optimizer] += whole->optimizer_bytes;
+  if (offload->optimizer != TIER_GPU)
+    state->tier_bytes[method_gradient_tier(method, zero)] += updated * method->recipe.gradients;
+}
+
+/* Each micro-batch gathers ZeRO-3's weights for its forward and for its backward. Its gradients are reduced with it
+ * from ZeRO-2 on, unless they are summed first. */
+static double sent_bytes(const Method *method, double parameters, int shards, int replicas, int zero) {
+  const double weights = method->recipe.weights * parameters, gradients = method->gradient_sum_bytes * parameters;
+  const double part = (shards - 1.0) / shards, between = 2 * (replicas - 1.0) / replicas / shards;
+  if (!zero_shards_optimizer(zero))
+    return 2 * (shards * replicas - 1.0) / (shards * replicas) * gradients;
+  const double each = (double)method->n_micro_batches;
+  const double sums = zero_shards_gradients(zero) && !method->sums_whole ? each : 1;
+  return sums * part * gradients + between * gradients + (zero_shards_weights(zero) ? 2 * each : 1) * part * weights;
+}
+
+static void add_state(const Method *method, double parameters, int shards, int replicas, int zero, RankState *state) {
+  const Recipe on_gpu = recipe_on_gpu(method, zero);
+  const StateBytes held = state_memory(&on_gpu, parameters, zero, shards),
+                   whole = state_memory(&method->recipe, parameters, zero, shards);
+  const double updated = parameters / (zero_shards_optimizer(zero) ? shards : 1);
+  state->on_gpu.weights_bytes += held.weights_bytes;
+  state->on_gpu.gradients_bytes += held.gradients_bytes;
+  state->on_gpu.optimizer_bytes += held.optimizer_bytes;
+  state->made_bytes += updated * method->update_bytes;
+  state->sent_bytes += sent_bytes(method, parameters, shards, replicas, zero);
+  add_tiers(method, zero, &whole, updated, state);
+}
+
+RankState rank_state(const Method *method, double parameters, double experts, int zero) {
+  const double others = (parameters - experts) / ((double)method->tp * method->pp);
+  const double own_experts = experts / ((double)method->ep * method->expert_tp * method->pp);
+  const int of_experts = AXIS_BIT_EXPERT_SHARD | AXIS_BIT_DP_REPLICA;
+  RankState state = {0};
+  Layout layout;
+  layout_init(&layout, method);
+  add_state(method, others, layout.n_shards, method->data_ranks / layout.n_shards, zero, &state);
+  if (experts > 0)
+    add_state(method, own_experts, layout.n_expert_shards,
+              layout_group_size(&layout, (AxisSet)of_experts) / layout.n_expert_shards, zero, &state);
+  return state;
 }

@@ -42,6 +42,7 @@ documented simulate $plan --offload-optimizer nvme
 documented simulate $plan --tokens 1T --mtbf 10h --elastic restart
 documented schedule --pp 4 --micro-batches 8
 documented memory --model llama-3-8b --cluster dgx-h100 --dp 8 --zero 1 --offload-optimizer nvme
+documented memory --params 7e9 --dp 8 --pp 4 --zero 1
 documented collective --cluster dgx-h100 --bytes 1MiB
 documented topology --cluster dgx-h100 --gpus 16 --route 0,9
 documented topology --cluster dgx-h100 --plan "--tp 4 --dp 2 --pp 2 --ep 2"

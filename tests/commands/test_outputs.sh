@@ -41,7 +41,7 @@ check_picture() { # words parted by ;, kind, arguments…
 # fp16 with fp32 copies of gradients: 20 bytes per parameter, 4 + 16 / 8 of 8 distributed optimizers, times 1e9 (Megatron-LM's
 # dist_optimizer.md)
 "$stepsim" memory --params 1e9 --dp 8 --precision fp16 --framework megatron-lm >out 2>err
-[ "$(awk '/ZeRO-[01]/ { printf "%s ", $NF }' out)" = "20 6 " ] && has_words "4 bytes of each updated parameter" "$(cat out)"
+[ "$(awk '/ZeRO-[01]/ { printf "%s ", $(NF - 1) }' out)" = "20 6 " ] && has_words "4 bytes of each updated parameter" "$(cat out)"
 result $? "memory counts copies of gradients, and says so" "$(cat out err)"
 "$stepsim" memory --params 1e9 --dp 8 --zero 1 --precision fp16 --framework megatron-lm --json >out 2>err
 has_words '"buffers_bytes" : 500000000' "$(cat out)" && has_words '"total_bytes" : 6000000000' "$(cat out)"
@@ -88,7 +88,7 @@ result $? "kernels reach the share of the peak that their times say" "$(cat out 
 bubble_overhead breakdown_s memory links bounding_link kernels engine warnings" simulate $plan --json
   check_keys "makespan step_time span bubble_time bubble_fraction bubble_overhead makespan_bubble_time makespan_bubble_fraction makespan_bubble_overhead closed_form_bubble closed_form_is_exact in_flight peak_memory actions sends" \
     schedule --pp 4 --micro-batches 4 --json
-  check_keys "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes buffers_bytes reserved_bytes total_bytes fits min_gpus max_micro_batch max_seq_len parameters zero_stages" \
+  check_keys "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes buffers_bytes reserved_bytes total_bytes sent_bytes fits min_gpus max_micro_batch max_seq_len parameters bubble_fraction bubble_overhead zero_stages" \
     memory --params 7e9 --json
   check_keys "op gpus bytes time_s algbw_Bps busbw_Bps algorithm protocol sent_bytes sms note" \
     collective --cluster dgx-h100 --bytes 1MiB --json

@@ -88,11 +88,11 @@ TEST(strong_and_weak_scaling_meet_at_the_most_gpus) {
   g_autoptr(Plan) plan = plan_with("zero=1 global-batch=128");
   g_autoptr(GArray) points = curves_mfu(model, cluster, plan, gpus, 0, left_out, NULL);
   ck_assert_uint_eq(points->len, 4);
-  const MfuPoint *at = (const MfuPoint *)(void *)points->data;
+  const GpusPoint *at = (const GpusPoint *)(void *)points->data;
   ck_assert_str_eq(at[0].series, "strong scaling: 128 sequences per step");
   ck_assert_str_eq(at[2].series, "weak scaling: 2 sequences per step and GPU");
-  ck_assert_double_eq(at[1].mfu, at[3].mfu);
-  ck_assert_double_gt(at[0].mfu, at[2].mfu); /* 128 and 16 sequences on 8 GPUs: more of them hide more */
+  ck_assert_double_eq(at[1].value, at[3].value);
+  ck_assert_double_gt(at[0].value, at[2].value); /* 128 and 16 sequences on 8 GPUs: more of them hide more */
 }
 
 /* Each plan keeps its own batch, and its points are those of the curve it has alone. What cannot be has no point. */
@@ -118,10 +118,10 @@ TEST(lines_of_strong_scaling_are_those_that_each_plan_has_alone) {
     const Plan *plan = variants_get(lines, line)->plan;
     g_autoptr(GArray) alone = curves_mfu(model, cluster, plan, gpus, 0, left_out, NULL);
     for (guint k = 0; k < 2; k++) {
-      const MfuPoint *at = &g_array_index(points, MfuPoint, 2 * line + k);
+      const GpusPoint *at = &g_array_index(points, GpusPoint, 2 * line + k);
       ck_assert_str_eq(at->series, drawn[line].label);
       ck_assert_int_eq(at->n_gpus, (int)g_array_index(gpus, gint64, k));
-      ck_assert_double_eq(at->mfu, g_array_index(alone, MfuPoint, k).mfu);
+      ck_assert_double_eq(at->value, g_array_index(alone, GpusPoint, k).value);
     }
   }
 }

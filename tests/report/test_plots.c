@@ -122,7 +122,7 @@ TEST(many_runs_become_bubble_mfu_and_busbw_pictures) {
   if (!has_gnuplot)
     return;
   const BubblePoint bubbles[] = {{"1f1b", 8, 0.47, 0.4667}, {"1f1b", 16, 0.31, NAN}, {"a \"b\"", 8, 0.3, 0.3043}};
-  const MfuPoint mfus[] = {{"one", 8, 0.5, TRUE}, {"one", 4096, 0.4, TRUE}, {"two", 8, 0.45, FALSE}};
+  const GpusPoint mfus[] = {{"one", 8, 0.5, TRUE}, {"one", 4096, 0.4, TRUE}, {"two", 8, 0.45, FALSE}};
   const BusbwPoint bandwidths[] = {{"choice", 1 << 20, 3e10}, {"choice", 1 << 30, 3e11}, {"ring", 1 << 20, 1e10}};
 
   g_autofree char *bubble = drawn(plot_bubble(bubbles, G_N_ELEMENTS(bubbles), FALSE, "bubbles", NULL), "b.svg");
@@ -273,7 +273,7 @@ TEST(one_point_is_a_picture_and_none_is_an_error) {
   if (!has_gnuplot)
     return;
   const BubblePoint bubble = {"1f1b", 6, 0.4, 0.4};
-  const MfuPoint mfu = {"s", 6, 0.4, TRUE};
+  const GpusPoint mfu = {"s", 6, 0.4, TRUE};
   const ValidationPoint validation = {"s", 6, 7};
   g_autofree char *first = drawn(plot_bubble(&bubble, 1, TRUE, "t", NULL), "few.svg");
   g_autofree char *second = drawn(plot_mfu(&mfu, 1, "t", NULL), "few.svg");
@@ -307,7 +307,7 @@ static char *drawn_by_hand(const char *data, const char *data_file, const char *
 TEST(numbers_written_out_draw_the_same_picture) {
   if (!has_gnuplot)
     return;
-  const MfuPoint mfus[] = {{"one", 8, 0.5, TRUE}, {"one", 4096, 0.4, FALSE}, {"two's", 8, 0.45, TRUE}};
+  const GpusPoint mfus[] = {{"one", 8, 0.5, TRUE}, {"one", 4096, 0.4, FALSE}, {"two's", 8, 0.45, TRUE}};
   g_autoptr(Picture) picture = plot_mfu(mfus, G_N_ELEMENTS(mfus), "it's a title", NULL);
   g_autofree char *data = picture_data(picture), *data_file = in_folder("by_hand.dat");
   ck_assert(g_file_set_contents(data_file, data, -1, NULL));
@@ -345,7 +345,7 @@ TEST(every_script_draws_its_sample_by_itself) {
 TEST(curves_are_drawn_in_letters_no_wider_than_asked) {
   if (!has_gnuplot)
     return;
-  const MfuPoint mfus[] = {{"one", 8, 0.5, TRUE}, {"one", 4096, 0.4, FALSE}, {"two", 8, 0.45, TRUE}};
+  const GpusPoint mfus[] = {{"one", 8, 0.5, TRUE}, {"one", 4096, 0.4, FALSE}, {"two", 8, 0.45, TRUE}};
   g_autofree char *title = g_strnfill(300, 'T');
   g_autoptr(Picture) picture = plot_mfu(mfus, G_N_ELEMENTS(mfus), title, NULL);
   g_autoptr(GError) error = NULL;
@@ -396,7 +396,7 @@ TEST(a_picture_that_cannot_be_stored_is_an_input_error) {
 TEST(without_gnuplot_the_message_says_so) {
   g_autofree char *path = g_strdup(g_getenv("PATH"));
   g_autofree char *file = in_folder("t.svg");
-  const MfuPoint point = {"s", 8, 0.5, TRUE};
+  const GpusPoint point = {"s", 8, 0.5, TRUE};
   g_autoptr(GError) error = NULL;
   g_setenv("PATH", folder, TRUE);
   gboolean is_drawn = picture_take(plot_mfu(&point, 1, "t", NULL), file, &error);

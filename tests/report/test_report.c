@@ -109,6 +109,7 @@ TEST(a_memory_report_has_the_documented_keys) {
   StateReport report = {.stages = {{.impossible = "why"}, {.weights_bytes = 14e9, .gradients_bytes = 28e9}},
                         .zero = 1,
                         .min_gpus = 2,
+                        .bubble_overhead = 3. / 8,
                         .max_micro_batch = 3,
                         .parameters = 7e9};
   g_autofree char *text = json_report_memory(&report);
@@ -116,7 +117,9 @@ TEST(a_memory_report_has_the_documented_keys) {
   JsonObject *object = json_node_get_object(root);
   check_keys(object,
              "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes buffers_bytes "
-             "reserved_bytes total_bytes fits min_gpus max_micro_batch max_seq_len parameters zero_stages");
+             "reserved_bytes total_bytes sent_bytes fits min_gpus max_micro_batch max_seq_len parameters bubble_fraction "
+             "bubble_overhead zero_stages");
+  ck_assert_double_eq(json_object_get_double_member(object, "bubble_fraction"), 3. / 11);
   ck_assert_double_eq(json_object_get_double_member(object, "state_bytes_per_gpu"), 42e9);
   JsonArray *stages = json_object_get_array_member(object, "zero_stages");
   ck_assert_uint_eq(json_array_get_length(stages), N_ZERO_STAGES);

@@ -1,4 +1,5 @@
 #include "error.h"
+#include "plan_with.h"
 #include "run_suite.h"
 #include "state_memory.h"
 #include <check.h>
@@ -55,6 +56,23 @@ TEST(state_that_fits_exactly_needs_no_further_gpu) {
   ck_assert_double_eq(state_memory_min_gpus(&recipe, 5e9, 80e9), 1);
   ck_assert_double_eq(state_memory_min_gpus(&recipe, 5e9 + 1, 80e9), 2);
   ck_assert_double_eq(state_memory_min_gpus(&recipe, 0, 80e9), 1);
+}
+
+static double sent_of(const char *given, int zero) {
+  g_autoptr(Plan) plan = plan_with(given);
+  g_autoptr(Method) method = method_complete(NULL, NULL, plan, NULL);
+  return rank_state(method, 8e9, 0, zero).sent_bytes;
+}
+
+/* 16 GB of weights and as much of gradients, of which a reduce-scatter or an all-gather over 8 sends 14. */
+TEST(sharded_ranks_send_for_every_micro_batch) {
+  const char *plan = "dp=8 global-batch=32"; /* four micro-batches */
+  ck_assert_double_eq(sent_of(plan, 0), 28e9);
+  ck_assert_double_eq(sent_of(plan, 1), 28e9);
+  ck_assert_double_eq(sent_of(plan, 2), 4 * 14e9 + 14e9);
+  ck_assert_double_eq(sent_of(plan, 3), 4 * 14e9 + 8 * 14e9);
+  /* shards of 4 ranks: 12 each way, then the shard's 4 GB of gradients between two: 2 · 1/2 · 4 */
+  ck_assert_double_eq(sent_of("dp=8 zero-ranks=4 zero=1", 1), 12e9 + 4e9 + 12e9);
 }
 
 /* "params=7e9 dp=64 zero=1" → the number after "zero=", or `otherwise`. */

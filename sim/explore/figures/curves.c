@@ -158,7 +158,7 @@ GArray *curves_bubble_predicted(const BubbleAxes *axes, const Model *model, cons
 static GArray *mfu_points(GArray *runs, int n_threads, LeftOut *left_out, GError **error) {
   if (!variants_predict(runs, &(VaryHow){.n_threads = n_threads}, error))
     return NULL;
-  GArray *points = g_array_new(FALSE, FALSE, sizeof(MfuPoint));
+  GArray *points = g_array_new(FALSE, FALSE, sizeof(GpusPoint));
   for (guint i = 0; i < runs->len; i++) {
     const Variant *run = variants_get(runs, i);
     if (run->problem != NULL) {
@@ -167,9 +167,9 @@ static GArray *mfu_points(GArray *runs, int n_threads, LeftOut *left_out, GError
     }
     const double mfu = run->outcome->mfu, step_s = run->outcome->step_time_s;
     const Interval *interval = &run->outcome->interval;
-    const MfuPoint point = {.series = g_intern_string(run->label),
+    const GpusPoint point = {.series = g_intern_string(run->label),
                             .n_gpus = run->plan->gpus,
-                            .mfu = mfu,
+                            .value = mfu,
                             .low = mfu * step_s / interval->high_s,
                             .high = mfu * step_s / interval->low_s,
                             .fits = run->outcome->fits};

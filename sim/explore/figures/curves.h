@@ -23,7 +23,7 @@ GArray *curves_bubble_predicted(const BubbleAxes *axes, const Model *model, cons
                                 int n_threads, LeftOut *left_out, GError **error);
 
 /* MFU over `gpus` (of gint64, each at most 2^24): first strong scaling at the plan's batch, then weak scaling that
- * reaches this batch at the largest number of GPUs. GArray of MfuPoint; errors as variants_predict(). */
+ * reaches this batch at the largest number of GPUs. GArray of GpusPoint; errors as variants_predict(). */
 GArray *curves_mfu(const Model *model, const Cluster *cluster, const Plan *plan, const GArray *gpus, int n_threads,
                    LeftOut *left_out, GError **error);
 

@@ -5,6 +5,7 @@
 
 #include "error.h"
 #include "stack.h"
+#include "state_memory.h"
 #include "vary.h"
 
 static const struct {
@@ -131,4 +132,59 @@ Picture *runs_pareto_picture(const GArray *runs, const char *title, GError **err
                            .ylabel = "tokens per second",
                            .capacity = common_capacity(runs) * 1e-9};
   return plot_pareto(points, n, &look, error);
+}
+
+/* --- state alone ------------------------------------------------------------------------------------------------- */
+
+static gboolean state_of(const Plan *plan, double parameters, RankState *state, GError **error) {
+  g_autoptr(Method) method = method_complete(NULL, NULL, plan, error);
+  if (method != NULL)
+    *state = rank_state(method, parameters, 0, method->zero);
+  return method != NULL;
+}
+
+Picture *runs_state_picture(const GArray *runs, const StateLook *look, GError **error) {
+  g_autoptr(Stack) stack = stack_new_memory(look->title, look->capacity_bytes);
+  for (guint i = 0; i < runs->len; i++) {
+    Variant *run = variants_get(runs, i);
+    RankState state = {0};
+    if (!state_of(run->plan, look->parameters, &state, &run->problem) &&
+        !g_error_matches(run->problem, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE)) {
+      g_propagate_error(error, g_steal_pointer(&run->problem));
+      return NULL;
+    }
+    const double bytes[N_STACK_MEMORY] = {[MEMORY_WEIGHTS] = state.on_gpu.weights_bytes,
+                                          [MEMORY_GRADIENTS] = state.on_gpu.gradients_bytes,
+                                          [MEMORY_OPTIMIZER] = state.on_gpu.optimizer_bytes,
+                                          [MEMORY_BUFFERS] = state.made_bytes};
+    g_autofree char *label = g_strconcat(run->label, run->problem == NULL ? "" : " (cannot be)", NULL);
+    stack_add(stack, label, run->problem == NULL ? bytes : NULL);
+  }
+  return check_possible(runs, error) ? stack_picture(stack, look->columns, error) : NULL;
+}
+
+Picture *runs_state_curves(const GArray *runs, const GArray *gpus, const StateLook *look, LeftOut *left_out,
+                           GError **error) {
+  g_autoptr(GArray) points = g_array_new(FALSE, FALSE, sizeof(GpusPoint));
+  for (guint i = 0; i < runs->len * gpus->len; i++) {
+    const Variant *run = variants_get(runs, i / gpus->len);
+    const gint64 n_gpus = g_array_index(gpus, gint64, i % gpus->len);
+    g_autoptr(Plan) plan = vary_size(run->plan, n_gpus, run->plan->global_batch);
+    g_autoptr(GError) why = NULL;
+    RankState state;
+    if (!state_of(plan, look->parameters, &state, &why)) {
+      g_ptr_array_add(left_out, g_strdup_printf("%s at %" INT64 " GPUs: %s", run->label, n_gpus, why->message));
+      continue;
+    }
+    const double bytes = state_memory_total(&state.on_gpu) + state.made_bytes;
+    const GpusPoint point = {run->label, (int)n_gpus, bytes * 1e-9,
+                             look->capacity_bytes <= 0 || bytes <= look->capacity_bytes};
+    g_array_append_val(points, point);
+  }
+  if (points->len == 0) {
+    fail_impossible(error, "nothing to draw, no point can be: %s", (char *)g_ptr_array_index(left_out, 0));
+    return NULL;
+  }
+  return plot_state((const GpusPoint *)(void *)points->data, (int)points->len, look->capacity_bytes * 1e-9, look->title,
+                    error);
 }

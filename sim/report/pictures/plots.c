@@ -29,7 +29,7 @@ Picture *plot_bubble(const BubblePoint *points, int n_points, gboolean joined, c
   return picture;
 }
 
-Picture *plot_mfu(const MfuPoint *points, int n_points, const char *title, GError **error) {
+Picture *plot_mfu(const GpusPoint *points, int n_points, const char *title, GError **error) {
   Picture *picture = new_picture("mfu", title, n_points, error);
   gboolean has_band = n_points > 0;
   for (int i = 0; i < n_points; i++)
@@ -39,7 +39,7 @@ Picture *plot_mfu(const MfuPoint *points, int n_points, const char *title, GErro
   for (int i = 0; picture != NULL && i < n_points; i++) {
     picture_begin_series(picture, points[i].series, i > 0 ? points[i - 1].series : NULL);
     picture_add_number(picture, points[i].n_gpus);
-    picture_add_number(picture, points[i].mfu);
+    picture_add_number(picture, points[i].value);
     picture_add_number(picture, points[i].fits);
     if (has_band) {
       picture_add_number(picture, points[i].low);
@@ -47,6 +47,16 @@ Picture *plot_mfu(const MfuPoint *points, int n_points, const char *title, GErro
     }
     picture_end_row(picture);
   }
+  return picture;
+}
+
+Picture *plot_state(const GpusPoint *points, int n_points, double capacity_GB, const char *title, GError **error) {
+  Picture *picture = plot_mfu(points, n_points, title, error);
+  if (picture == NULL)
+    return NULL;
+  picture_set(picture, "ylabel", "state of a GPU (GB = 1e9 bytes)");
+  picture_set_number(picture, "scaled", 1);
+  picture_set_number(picture, "limit", capacity_GB);
   return picture;
 }
 

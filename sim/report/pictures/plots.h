@@ -14,11 +14,13 @@ Picture *plot_bubble(const BubblePoint *points, int n_points, gboolean joined, c
 typedef struct {
   const char *series;
   int n_gpus;
-  double mfu;       /* share */
+  double value;     /* MFU as a share; GB */
   gboolean fits;    /* in memory */
   double low, high; /* between these four of five cases are, drawn as a band; 0: not known */
-} MfuPoint;
-Picture *plot_mfu(const MfuPoint *points, int n_points, const char *title, GError **error);
+} GpusPoint;
+Picture *plot_mfu(const GpusPoint *points, int n_points, const char *title, GError **error);
+/* Memory against GPUs. `capacity_GB`: a line across; 0: none. */
+Picture *plot_state(const GpusPoint *points, int n_points, double capacity_GB, const char *title, GError **error);
 
 typedef struct {
   const char *series;

@@ -179,6 +179,8 @@ static void add_state_row(JsonBuilder *builder, const StateReport *report, const
     json_add_number(builder, "nvme_bytes", row->nvme_bytes);
     json_add_text(builder, "host_and_nvme_per", report->tiers_per);
   }
+  if (isfinite(row->sent_bytes))
+    json_add_number(builder, "sent_bytes", row->sent_bytes);
   if (report->has_capacity || !row->fits)
     json_add_flag(builder, "fits", row->fits);
   else
@@ -207,6 +209,10 @@ char *json_report_memory(const StateReport *report) {
   add_known(builder, "max_micro_batch", report->max_micro_batch, report->max_micro_batch >= 0);
   add_known(builder, "max_seq_len", report->max_seq_len, report->max_seq_len >= 0);
   json_add_count(builder, "parameters", (gint64)report->parameters);
+  if (isfinite(report->bubble_overhead)) {
+    json_add_number(builder, "bubble_fraction", report->bubble_overhead / (1 + report->bubble_overhead));
+    json_add_number(builder, "bubble_overhead", report->bubble_overhead);
+  }
   add_zero_stages(builder, report);
   return finish(builder);
 }

@@ -21,6 +21,7 @@ typedef struct {
   double buffers_bytes;          /* gathered parameters, copies of gradients … */
   double total_bytes;            /* of everything known */
   double host_bytes, nvme_bytes; /* of host memory and drives, if the plan offloads */
+  double sent_bytes;             /* over dp × cp in a step; non-finite: not known */
   gboolean fits;
 } StateRow;
 
@@ -35,6 +36,7 @@ typedef struct {
   const char *tiers_per;               /* "gpu" or "node": what host_bytes and nvme_bytes refer to */
   gboolean has_capacity;               /* otherwise whether it fits is not known */
   double min_gpus;                     /* fewest GPUs that hold the state; non-finite: unknown */
+  double bubble_overhead;              /* of the pipeline's equal stages; non-finite: not known */
   gint64 max_micro_batch, max_seq_len; /* largest that fit, everything else unchanged; 0: none; −1: unknown */
 } StateReport;
 char *json_report_memory(const StateReport *report);
