@@ -49,6 +49,9 @@ static gboolean check_switches(const Method *method, GError **error) {
   if (offload_uses(&method->offload, TIER_NVME))
     return fail_impossible(error, "--offload-optimizer and -weights nvme cannot be trained with here (stepsim simulate "
                                   "predicts it): expected none, or --offload-optimizer host");
+  if (method->data.sample_bytes > 0)
+    return fail_impossible(error,
+                           "--data cannot be run here (stepsim simulate predicts it): tokens are made on the spot");
   return method->cuda_graphs <= CUDA_GRAPHS_NONE ||
          fail_impossible(error, "--cuda-graphs %s cannot be run here (stepsim simulate predicts it); expected none",
                          cuda_graphs_names()[method->cuda_graphs]);

@@ -19,5 +19,8 @@ int copy_cost_sharing(const Layout *layout, const Cluster *cluster);
 double copy_cost_s(const Cluster *cluster, int n_sharing, guint route, double bytes);
 /* What the same copy takes of its GPU's part of the memory while it is alone there. */
 void copy_way_load(const Cluster *cluster, int n_sharing, guint route, WayLoad *load);
+/* Bytes per second that readers bring to each rank that needs data, where most of these are on one node; 0: data is
+ * always there. Storage is divided evenly, and so is what it gives a node. */
+double copy_cost_data_Bps(const DataStream *data, const Layout *layout, const Cluster *cluster);
 /* Seconds in which the processors read and write `bytes` of model state for one of n_sharing GPUs. */
 double copy_cost_update_s(const Cluster *cluster, int n_sharing, double bytes);

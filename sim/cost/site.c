@@ -61,6 +61,7 @@ typedef struct {
   Layout layout; /* without the map of ranks, which is the key's body */
   ModelExperts experts;
   gsize dispatches_once, spans_ep_and_tp, replays_all;
+  double data_Bps;
 } SiteKey;
 
 static const ItemGroups *find_groups(Costs *costs, const SiteKey *key, const Layout *layout) {
@@ -83,6 +84,7 @@ static void fill_site(Costs *costs, const SiteKey *key, const Layout *layout, Si
                  .groups = find_groups(costs, key, layout),
                  .ranks = kept,
                  .n_ranks = (int)ranks->len,
+                 .data_Bps = key->data_Bps,
                  .n_sharing = copy_cost_sharing(layout, cluster),
                  .has_experts = key->experts.n > 0,
                  .replays_all = key->replays_all != 0};
@@ -99,7 +101,8 @@ const Site *site_of(Costs *costs, const Workload *workload, const Cluster *clust
                  workload->model != NULL ? workload->model->experts : (ModelExperts){0},
                  method->dispatches_once,
                  method->gathers_tokens && method->ep > 1 && method->expert_tp > 1,
-                 method->cuda_graphs == CUDA_GRAPHS_FULL};
+                 method->cuda_graphs == CUDA_GRAPHS_FULL,
+                 copy_cost_data_Bps(&method->data, layout, cluster)};
   key.layout.gpu_of_rank = NULL;
   gboolean is_new;
   const CostKey all = {&key, sizeof key, layout->gpu_of_rank, n_mapped * sizeof(int)};

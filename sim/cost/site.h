@@ -29,6 +29,7 @@ typedef struct {
   const Layout *layout; /* borrowed from the latest Timing; of equal ones */
   const int *ranks;     /* [n_ranks] of pipeline rank 0, which represent all of it */
   int n_ranks;
+  double data_Bps;                   /* that readers bring each rank that needs data; 0: always there */
   int n_sharing;                     /* GPUs of the plan on a node, which share what copies use */
   gboolean has_experts, replays_all; /* the model; CUDA graphs replay the whole step */
   WayLoad tp;                        /* ways that collectives of tp use */

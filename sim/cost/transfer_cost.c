@@ -159,6 +159,8 @@ static double list_passes_s(const TransferKind *kind, double bytes) {
 /* Uses no link of another rank; copies of one direction run one after another. */
 static double copy_s(const TransferKind *kind, double bytes, TransferCost *cost) {
   const Site *site = kind->site;
+  if (kind->group.route == ROUTE_STORAGE)
+    return bytes / site->data_Bps;
   copy_way_load(site->machine->cluster, site->n_sharing, kind->group.route, &cost->load);
   const double time_s = copy_cost_s(site->machine->cluster, site->n_sharing, kind->group.route, bytes);
   cost->taken_s = taken_of_tp_s(site, time_s, &cost->load, TRUE);
@@ -200,7 +202,7 @@ static gint64 launch_ns(const TransferKind *kind) {
   const Transfer *transfer = &kind->transfer;
   const Machine *machine = kind->site->machine;
   const FrameworkTime *framework = machine->time;
-  if (kind->site->replays_all)
+  if (kind->site->replays_all || kind->group.route == ROUTE_STORAGE)
     return 0;
   if (transfer->n_calls > 0)
     return transfer->n_calls * machine->launch_ns +

@@ -40,6 +40,7 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
   if (link_use_of(prediction->trace, prediction->metrics, prediction->omitted, report.link_use))
     report.cluster = cluster;
   step_report_set_metrics(&report, prediction->metrics);
+  step_report_set_data(&report, prediction->program, prediction->timing);
   double reserved_bytes = cluster->gpu.reserved_bytes;
   step_report_set_memory(&report, prediction->memory, reserved_bytes,
                          mixed_gpus_room_bytes(prediction->workload, cluster) + reserved_bytes);

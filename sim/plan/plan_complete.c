@@ -102,7 +102,7 @@ static gboolean complete_sizes(Plan *plan, const Model *model, const Cluster *cl
   if (plan->grad_norm_barrier < 0)
     plan->grad_norm_barrier = TRUE;
   if (plan->steps == 0)
-    plan->steps = plan->grad_norm_barrier || plan->pp == 1 ? 1 : STEPS_TO_STEADY;
+    plan->steps = (plan->grad_norm_barrier || plan->pp == 1) && plan->data.sample_bytes == 0 ? 1 : STEPS_TO_STEADY;
   if (plan->bucket_parameters == 0) /* Megatron-LM's DDP default, core v0.5 (2024-02) */
     plan->bucket_parameters = MAX(40000000, 1000000 * (gint64)plan_data_ranks(plan));
   return TRUE;
@@ -384,7 +384,7 @@ static gboolean check_offload(Plan *plan, const Model *model, const Cluster *clu
                            "(zero %d, pp %d): use zero 1",
                            plan->framework, plan->pp > 1 ? "in a pipeline" : "over micro-batches", plan->zero,
                            plan->pp);
-  return plan_check_offload(plan, cluster, error);
+  return plan_check_offload(plan, cluster, error) && plan_check_data(plan, cluster, error);
 }
 
 gboolean plan_complete_ranks(Plan *plan, GError **error) {

@@ -76,6 +76,14 @@ static gboolean set_precision(PlanTarget *target, const char *what, const char *
   return plan->precision != PRECISION_FP32 || recipe_parse("fp32", &plan->recipe, error);
 }
 
+static gboolean set_data(PlanTarget *target, const char *what, const char *text, GError **error) {
+  return data_stream_parse(what, text, &target->plan->data, error);
+}
+
+static const char *data_text(const Plan *plan) {
+  return data_stream_text(&plan->data);
+}
+
 static gboolean set_recipe(PlanTarget *target, const char *what, const char *text, GError **error) {
   return recipe_parse(text, &target->plan->recipe, error);
 }
@@ -202,7 +210,8 @@ static const PlanField fields[] = {
      PLAN_BYTES, IN_PLAN(memory_cap), .is_open_at_0 = TRUE, .set = set_memory_cap, .turn = 3,
      .otherwise = ": what it has"},
     {"steps", "N", "steps run back to back; more than 1 reports the steady state", PLAN_COUNT, IN_PLAN(steps),
-     .is_open_at_0 = TRUE, .otherwise = " 1; 3 in a pipeline without --grad-norm-barrier", .least = 1, .most = 1000},
+     .is_open_at_0 = TRUE, .otherwise = " 1; 3 in a pipeline without --grad-norm-barrier, and with --data", .least = 1,
+     .most = 1000},
     {"mtp-layers", "N", "multi-token prediction layers to train, of those the model has", PLAN_COUNT,
      IN_PLAN(mtp_layers), .by_default = "0", .least = 0, .most = 64},
     {"zero", "N", "ZeRO stage 0 to 3", PLAN_COUNT, IN_PLAN(zero), .by_default = "0", .least = 0, .most = 3},
@@ -288,6 +297,10 @@ static const PlanField fields[] = {
      IN_PLAN(offload.weights), .names = offload_names, .by_default = "none"},
     {"offload-activations", "WHERE", "where saved activations wait for backward: none (the GPU) or host", PLAN_CHOICE,
      IN_PLAN(offload.activations), .names = offload_activations_names, .by_default = "none"},
+    {"data", "BYTES[+…]",
+     "what a sequence's data takes: bytes read from storage, and +readers=N of a rank that needs it (2), +time=T of a "
+     "reader for a sequence (0 s), +storage=RATE of all nodes together (the cluster's), e.g. 600kB+readers=4+time=3ms",
+     PLAN_OWN_TEXT, .set = set_data, .text = data_text, .by_default = "none", .otherwise = ": always there"},
     {"fold", "on|off", "simulate one representative per pipeline rank", PLAN_SWITCH, IN_PLAN(fold),
      .uses = PLAN_FIELD_SIMULATED, .by_default = "on", .otherwise = "; off with jitter or slow ranks"},
     {"contention", "on|off", "transfers that share a GPU's links slow each other down", PLAN_SWITCH,

@@ -304,7 +304,7 @@ static Prediction *run_without(Predictor *predictor, Workload *workload, const C
 /* Tries the fewest first. NULL: all of them must be run. */
 static Prediction *run_few(Predictor *predictor, Workload *workload, const Cluster *cluster, RunDetail detail) {
   const gint64 all = workload->plan->n_micro_batches, group = method_group(workload->method);
-  if (group == 0 || !is_folded_plainly(workload, cluster))
+  if (group == 0 || !is_folded_plainly(workload, cluster) || workload->method->data.sample_bytes > 0)
     return NULL;
   FewMicroBatches tries[MOST_TRIES_WITH_FEW];
   const int n_tries = few_micro_batches_to_try(group, workload, tries);

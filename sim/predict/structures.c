@@ -133,10 +133,11 @@ static void set_expanded_key(GByteArray *key, const Program *whole, const Worklo
 
 /* --- what is kept --- */
 
-/* Orders that are searched for or read are made from more than the method; copies to other tiers have sizes of their
- * own. */
+/* Orders that are searched for or read are made from more than the method; copies to other tiers, and of
+ * data, have sizes of their own. */
 static gboolean is_kept_kind(const Method *method) {
-  return !method_is_auto(method) && method_schedule(method) != NULL && !offload_is_any(&method->offload);
+  return !method_is_auto(method) && method_schedule(method) != NULL && !offload_is_any(&method->offload) &&
+         method->data.sample_bytes == 0;
 }
 
 static gboolean is_seen(Structures *structures) {

@@ -145,16 +145,18 @@ typedef enum {
   ROUTE_LINK_OUT = 1 << 1,
   ROUTE_NVME_READ = 1 << 2, /* from the drives to host memory; with LINK_IN, on to the GPU, block by block */
   ROUTE_NVME_WRITE = 1 << 3,
+  ROUTE_STORAGE = 1 << 4, /* from the cluster's storage, by way of readers */
 } CopyRoute;
-enum { N_ROUTE_BITS = 4 };
+enum { N_ROUTE_BITS = 5 };
 
 typedef struct {
   const char *name;  /* static: "dp", "dp_shard", "dp_replica", "expert_dp", "ep_tp", "world", "embedding", "copies",
-                        "copy" */
+                        "copy", "data" */
   AxisSet axes;      /* besides pp */
   gboolean spans_pp; /* members on several pipeline ranks: on all of them, or on pp_first and pp_last only */
   gint32 pp_first, pp_last; /* −1, −1: all pipeline ranks; else just these two */
-  guint8 charge; /* Axis that its exposed time is charged to; unused for copies, which are charged to offload */
+  guint8 charge; /* Axis that its exposed time is charged to; unused for copies, which are charged to offload, and for
+                   data, charged to other */
   guint8 route;  /* CopyRoute: the group is one rank and its node's memory; 0: a group of ranks */
 } Group;
 

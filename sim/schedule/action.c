@@ -40,6 +40,7 @@ const ActionInfo action_infos[N_ACTIONS] = {
     [ACTION_WEIGHTS_STORE] = {.name = "WEIGHTS_STORE", .glyph = 's', .is_copy = TRUE},
     [ACTION_SAVED_OUT] = {.name = "SAVED_OUT", .glyph = 'o', .has_micro_batch = TRUE, .is_copy = TRUE},
     [ACTION_SAVED_IN] = {.name = "SAVED_IN", .glyph = 'i', .has_micro_batch = TRUE, .is_copy = TRUE},
+    [ACTION_DATA] = {.name = "DATA", .glyph = 'd', .has_micro_batch = TRUE, .is_copy = TRUE},
 };
 
 /* Parses digits at *text into *number (−1 if there are none) and advances *text. FALSE if it exceeds 31 bits. */

@@ -34,6 +34,7 @@ typedef enum {
   ACTION_WEIGHTS_STORE, /* updated weights to the drives */
   ACTION_SAVED_OUT,     /* what a layer saves for backward, to the host */
   ACTION_SAVED_IN,      /* and back */
+  ACTION_DATA,          /* of a micro-batch, from its readers (read_data.c) */
   N_ACTIONS
 } ActionKind;
 

@@ -12,12 +12,19 @@
 static const struct {
   const char *field, *text, *read_back; /* NULL: the same */
 } texts[] = {
-    {"schedule", "zb_h1", "zb-h1"},       {"schedule", "auto: zb-v", "zb-v"},
-    {"pipeline-layout", "7+8*2+6", NULL}, {"pipeline-layout", "Et*7|t*6L", "7+6"},
-    {"global-batch", "2Ki", "2048"},      {"memory-cap", "60GB", "60000000000B"},
-    {"recompute", "FULL", "full"},        {"recompute-modules", "mlp+core_attn", "core_attn+mlp"},
-    {"recipe", "w2+g4+p4+m4+v4", NULL},   {"cp-comm", "a2a", "ulysses"},
-    {"framework", "megatron-core", NULL}, {"order", "pp-dp-ep-cp-tp", NULL},
+    {"schedule", "zb_h1", "zb-h1"},
+    {"schedule", "auto: zb-v", "zb-v"},
+    {"pipeline-layout", "7+8*2+6", NULL},
+    {"pipeline-layout", "Et*7|t*6L", "7+6"},
+    {"global-batch", "2Ki", "2048"},
+    {"memory-cap", "60GB", "60000000000B"},
+    {"recompute", "FULL", "full"},
+    {"recompute-modules", "mlp+core_attn", "core_attn+mlp"},
+    {"recipe", "w2+g4+p4+m4+v4", NULL},
+    {"cp-comm", "a2a", "ulysses"},
+    {"framework", "megatron-core", NULL},
+    {"order", "pp-dp-ep-cp-tp", NULL},
+    {"data", "1.5MB+time=3ms", "1500000B+readers=2+time=0.003s"},
 };
 
 static const PlanField *field_called(const char *name) {

@@ -192,6 +192,7 @@ static void append_sentence(GString *out, const Explanation *e, BreakdownKind ki
     g_string_append(out, " more is hidden behind kernels");
   } else {
     g_string_append(out, kind == BREAKDOWN_HOST ? "waits for the host to launch kernels"
+                         : e->step->data_s > 0  ? "waits for data, gradient norm and other small work"
                                                 : "gradient norm and other small work");
   }
 }

@@ -73,7 +73,7 @@ static const YamlField node_fields[] = {
 };
 
 static const YamlField storage_fields[] = {
-    {"write", FIELD_QUANTITY, TRUE, IN_CLUSTER(storage.write_Bps), 1e6, 1e16, UNIT_BYTES_PER_SECOND},
+    {"write", FIELD_QUANTITY, FALSE, IN_CLUSTER(storage.write_Bps), 1e6, 1e16, UNIT_BYTES_PER_SECOND},
     {"read", FIELD_QUANTITY, FALSE, IN_CLUSTER(storage.read_Bps), 1e6, 1e16, UNIT_BYTES_PER_SECOND},
     {"node_write", FIELD_QUANTITY, FALSE, IN_CLUSTER(storage.node_write_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
     {"node_read", FIELD_QUANTITY, FALSE, IN_CLUSTER(storage.node_read_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
@@ -278,6 +278,12 @@ static gboolean read_measured(Draft *draft, GError **error) {
   return TRUE;
 }
 
+static gboolean complete_storage(Storage *storage, YamlNode node, GError **error) {
+  if (storage->read_Bps == 0)
+    storage->read_Bps = storage->write_Bps;
+  return !yaml_is_present(node) || storage->read_Bps > 0 || yaml_fail(node, error, "expected \"write\" or \"read\"");
+}
+
 static gboolean read_exceptions(Draft *draft, GError **error) {
   Cluster *cluster = &draft->cluster;
   if (yaml_is_present(draft->other_gpus)) {
@@ -310,6 +316,7 @@ static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
   return complete_scale_up(&draft->cluster, node, error) && complete_nics(&draft->cluster, node, error) &&
          read_tiers(draft, yaml_map_value(root, "fabric"), error) && read_inside(draft, error) &&
          read_tax(draft, error) && read_measured(draft, error) && read_parts(draft, error) &&
+         complete_storage(&draft->cluster.storage, yaml_map_value(root, "storage"), error) &&
          read_exceptions(draft, error) && read_as_run(draft, error);
 }
 

@@ -95,7 +95,7 @@ typedef struct {
   gint64 max_gpus;             /* 0 = not stated */
   double host_memory_bytes;    /* per node; 0 = not stated */
   Host host;                   /* its CPUs, drives, and the GPUs' links to them */
-  Storage storage;             /* that checkpoints go to; zeroed: not stated */
+  Storage storage;             /* that checkpoints go to and data is read from; zeroed: not stated */
   double dollars_per_gpu_hour; /* 0 = not stated */
   Failures *failures;          /* owned; NULL: not stated */
 

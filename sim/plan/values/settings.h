@@ -2,6 +2,7 @@
  * the same fields with every one settled. */
 #pragma once
 #include "choices.h"
+#include "data_stream.h"
 #include "offload.h"
 #include "precision.h"
 #include "quirk_values.h"
@@ -53,6 +54,7 @@ typedef struct Settings {
                              */
   int prefetch;             /* ZeRO-3: pieces (embedding, a layer, head) gathered ahead of use */
   Offload offload;          /* what is held outside the GPU */
+  DataStream data;          /* what readers bring; zeroed: data is always there */
   int grad_norm_barrier;    /* the optimizer waits for the global gradient norm over all ranks: 1 or 0; −1: the
                                schedule's choice, or else 1 */
   int steps;                /* consecutive steps; 0: 1, or 3 if pipeline stages do not wait for each other */

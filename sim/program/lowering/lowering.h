@@ -161,6 +161,9 @@ void lowering_await_sends(Op *op, const OpEditor *editor, const Method *method);
  * waits too. */
 void exchange_send_recv(Program *program, const Order *order, const Workload *workload);
 
+/* What readers bring to all steps (read_data.c). */
+void add_data(Program *program, const Lowering *lowering);
+
 void pass_place(Program *program, const Lowering *lowering);
 void pass_unshard(Program *program, const Lowering *lowering);
 void pass_send_recv(Program *program, const Lowering *lowering);

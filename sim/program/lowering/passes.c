@@ -22,8 +22,9 @@ static gboolean prove(const Program *program, const Order *order, GError **error
   return order->is_generated || program_verify(program, error);
 }
 
-/* steps: repeats the list for every further step. Steps are ordered by the streams themselves, and by the host, which
- * issues no op of the next step before it has read the loss. */
+/* steps: repeats the list for every further step, and adds what readers bring, who do not wait for a step to end. Steps
+ * are ordered by the streams themselves, and by the host, which issues no op of the next step before it has read the
+ * loss. */
 static void pass_steps(Program *program, const Lowering *lowering) {
   program->n_steps = lowering->n_steps;
   for (int rank = 0; rank < program->n_ranks; rank++) {
@@ -42,6 +43,7 @@ static void pass_steps(Program *program, const Lowering *lowering) {
       }
     list->n_ops = n * lowering->n_steps;
   }
+  add_data(program, lowering);
 }
 
 const Pass *passes(void) {

@@ -13,7 +13,7 @@ const char *const op_kind_words[N_OP_KINDS + 1] = {"compute", "send", "recv", "c
 const char *const axis_words[N_AXIS_BITS + 1] = {"tp",       "cp",         "ep",           "dp", "pp",
                                                  "dp_shard", "dp_replica", "expert_shard", NULL};
 
-const char *const route_words[N_ROUTE_BITS + 1] = {"link_in", "link_out", "nvme_read", "nvme_write", NULL};
+const char *const route_words[N_ROUTE_BITS + 1] = {"link_in", "link_out", "nvme_read", "nvme_write", "storage", NULL};
 
 OpKind usual_op_kind(Stream stream) {
   static const OpKind kinds[N_STREAMS] = {

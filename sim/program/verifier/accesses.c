@@ -34,11 +34,11 @@
 enum {
   KIND_UPDATE_ON_HOST = N_ACTIONS, /* OPTIMIZER */
   KIND_REDUCE_EXPERTS,             /* REDUCE_GRAD of experts only */
-  KIND_GRAD_STORED,                /* GRAD_OUT to the drives */
   KIND_NOTHING,                    /* in sets: that no op is there */
   N_KINDS,
-  KIND_FETCH_WHOLE = ACTION_OVERLAP_F_B /* UNSHARD of a single shard, which a copy brings: in place of a kind that no op
-                                           has */
+  /* in place of kinds that no op has: */
+  KIND_FETCH_WHOLE = ACTION_OVERLAP_F_B, /* UNSHARD of a single shard, which a copy brings */
+  KIND_GRAD_STORED = ACTION_RESHARD      /* GRAD_OUT to the drives */
 };
 G_STATIC_ASSERT(N_KINDS <= 32); /* bits of a set */
 

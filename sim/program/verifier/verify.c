@@ -156,6 +156,7 @@ static const guint streams_of[N_ACTIONS] = {
     [ACTION_WEIGHTS_STORE] = 1 << STREAM_COPY_OUT,
     [ACTION_SAVED_OUT] = 1 << STREAM_COPY_OUT,
     [ACTION_SAVED_IN] = 1 << STREAM_COPY,
+    [ACTION_DATA] = 1 << STREAM_COPY,
 };
 
 /* Copies are recognised by a route. */

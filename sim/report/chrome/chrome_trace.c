@@ -59,6 +59,7 @@ static const struct {
     [ACTION_WEIGHTS_STORE] = {"weights_store", "store weights"},
     [ACTION_SAVED_OUT] = {"saved_out", "activations out"},
     [ACTION_SAVED_IN] = {"saved_in", "activations in"},
+    [ACTION_DATA] = {"data", "data"},
 };
 
 static int process_id(int rank) {

@@ -112,7 +112,7 @@ static WaitCharge transfer_charge(const Trace *trace, const Transfer *transfer, 
   const Group *group = &g_array_index(trace->program->groups, Group, transfer->group);
   charge.mover = group->route != 0 ? MOVER_OFFLOAD : (gint8)group->charge;
   charge.wait = (guint8)mover_kinds[charge.mover];
-  if (is_norm) { /* over all axes at once */
+  if (is_norm || group->route == ROUTE_STORAGE) { /* over all axes at once; from readers */
     charge.mover = -1;
     charge.wait = BREAKDOWN_OTHER;
   }

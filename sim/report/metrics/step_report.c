@@ -75,6 +75,8 @@ static void add_op_traffic(double traffic_bytes[N_MOVERS], const Program *progra
   } else if (op->kind == OP_COLLECTIVE && op->action != ACTION_NORM) { /* one number, over all axes */
     const Group *group = &g_array_index(program->groups, Group, transfer->group);
     int n = group_members(layout, group, program->n_ranks);
+    if (group->route == ROUTE_STORAGE)
+      return;
     if (group->route != 0) {
       traffic_bytes[MOVER_OFFLOAD] += transfer->bytes;
       return;
@@ -106,6 +108,18 @@ void step_report_set_traffic(StepReport *report, const Program *program, const W
   }
   for (int mover = 0; mover < N_MOVERS; mover++)
     traffic[mover] /= (double)program->n_ranks * program->n_steps;
+}
+
+void step_report_set_data(StepReport *report, const Program *program, const Timing *timing) {
+  report->data_s = 0;
+  for (int rank = 0; rank < program->n_ranks && report->plan->data.sample_bytes > 0; rank++) {
+    const OpList *list = &program->ranks[rank];
+    gint64 sum_ns = 0;
+    for (int i = 0; i < list->n_ops; i++)
+      if (list->ops[i].action == ACTION_DATA && list->ops[i].step == program->n_steps - 1)
+        sum_ns += timing->transfers[list->ops[i].work].run_ns;
+    report->data_s = MAX(report->data_s, 1e-9 * (double)sum_ns);
+  }
 }
 
 void step_report_set_kernels(StepReport *report, const Workload *workload, const Timing *timing,

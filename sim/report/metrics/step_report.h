@@ -39,6 +39,7 @@ typedef struct {
   /* where the time went: means over ranks, see metrics.h */
   double breakdown_s[N_BREAKDOWN];
   double bubble_fraction, bubble_overhead;
+  double data_s;   /* that readers need for a step's data, of the rank that needs most; 0: always there */
   double uneven_s; /* part of the mean bubble beyond the bubble of the rank that waits least: stages differ */
   double hidden_s[N_MOVERS], exposed_s[N_MOVERS];
   double traffic_bytes[N_MOVERS]; /* sent by a GPU per step, mean over pipeline ranks; copies count both directions */
@@ -76,6 +77,9 @@ void step_report_set_memory(StepReport *report, const MemoryProfile *profile, do
  * bandwidth-optimal algorithm: sends in full, collectives by collective_sent_bytes(), including tp collectives
  * inside whole pieces. */
 void step_report_set_traffic(StepReport *report, const Program *program, const Workload *workload);
+
+/* Sets data_s. */
+void step_report_set_data(StepReport *report, const Program *program, const Timing *timing);
 
 /* Sets layer_kernels. `peak_flops`: FLOP/s of one GPU by number format (indexed by Number). */
 void step_report_set_kernels(StepReport *report, const Workload *workload, const Timing *timing,

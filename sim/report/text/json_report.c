@@ -107,6 +107,11 @@ JsonBuilder *json_report_step_begin(const StepReport *report) {
   json_add_breakdown(builder, "breakdown_s", report->breakdown_s);
   add_memory(builder, report);
   add_tiers(builder, report);
+  if (report->data_s > 0) {
+    json_begin_object(builder, "data");
+    json_add_number(builder, "needed_s", report->data_s);
+    json_builder_end_object(builder);
+  }
   add_links(builder, report);
   add_bounding_link(builder, report);
 

@@ -65,6 +65,18 @@ static void append_batch(GString *out, const Plan *plan) {
   units_append_count(out, plan->dp, "pipeline\n", "pipelines\n");
 }
 
+static void append_data(GString *out, const StepReport *report) {
+  const DataStream *data = &report->plan->data;
+  if (report->data_s == 0)
+    return;
+  g_autofree char *sample = units_format(data->sample_bytes, UNIT_BYTES),
+                  *needed = units_format(report->data_s, UNIT_SECONDS);
+  append_label(out, "data");
+  g_string_append_printf(out, "%s a sequence, ", sample);
+  units_append_count(out, data->readers, "reader", "readers");
+  g_string_append_printf(out, " of each rank that needs it: %s of reading for a step\n", needed);
+}
+
 /* Ranks that were made to differ; nothing when there are none. */
 static void append_disturbances(GString *out, const Plan *plan) {
   enum { MOST_SHOWN = 4 };
@@ -107,6 +119,7 @@ static void append_title(GString *out, const StepReport *report, gboolean colour
   append_label(out, "plan");
   g_string_append_printf(out, "%s\n", plan_line);
   append_batch(out, plan);
+  append_data(out, report);
   append_disturbances(out, plan);
   append_no_effect(out, plan);
   if (report->n_next_layers == 0)

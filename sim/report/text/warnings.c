@@ -1,5 +1,7 @@
 #include "warnings.h"
 
+#include "units.h"
+
 char *warning_of_memory(double used_share) {
   if (!(used_share > MEMORY_WARNED_ABOVE && used_share <= 1))
     return NULL;
@@ -44,6 +46,19 @@ static char *warning_of_origin(const StepReport *report) {
       cluster->gpu.file, framework);
 }
 
+/* NULL: what waits for data waits for less than a hundredth of the step. */
+static char *warning_of_data(const StepReport *report) {
+  const double waits = report->breakdown_s[BREAKDOWN_OTHER] / report->step_time_s;
+  if (report->data_s == 0 || waits < 0.01)
+    return NULL;
+  g_autofree char *needed = units_format(report->data_s, UNIT_SECONDS);
+  return g_strdup_printf(
+      "readers are late: they need %s for the data of a step, and ranks wait for it (other, %.1f %% of "
+      "the step in the mean) or for the ranks that do (bubble); more readers, faster storage or "
+      "smaller samples (--data) would end that",
+      needed, 100 * waits);
+}
+
 GPtrArray *warnings_of_step(const StepReport *report) {
   const double used_bytes = report->peak_bytes + report->reserved_bytes;
   GPtrArray *warnings = warnings_new(report->plan, report->cluster != NULL ? report->cluster->gpus_per_node : 0,
@@ -52,6 +67,9 @@ GPtrArray *warnings_of_step(const StepReport *report) {
   char *of_origin = warning_of_origin(report);
   if (of_origin != NULL)
     g_ptr_array_add(warnings, of_origin);
+  char *of_data = warning_of_data(report);
+  if (of_data != NULL)
+    g_ptr_array_add(warnings, of_data);
   return warnings;
 }
 
