@@ -453,6 +453,8 @@ static void add_parallelism(const LaunchCase *c, GString *out) {
   add_flag(out, !has_default_order(plan), "--use-tp-pp-dp-mapping");
   add_pipeline(c, out);
   add(out, "--micro-batch-size %" INT64 " --global-batch-size %" INT64, plan->micro_batch, plan->global_batch);
+  if (plan->data.sample_bytes > 0)
+    add(out, "--num-workers %d", plan->data.readers);
 }
 
 static void add_sharding(const LaunchCase *c, GString *out) {
