@@ -63,7 +63,7 @@ static int count_kernels(const WorkList *work, gboolean again) {
 
 /* A head that predicts a further token is a layer and an end. */
 static double piece_s(double layer_s, double ends_s, Piece piece, int n_mtp) {
-  if (piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER)
+  if (piece_is_layer(piece))
     return layer_s;
   return piece == PIECE_HEAD ? ends_s + n_mtp * (layer_s + ends_s) : ends_s;
 }

@@ -110,7 +110,7 @@ static const ListCost *cost_list(const Costing *costing, Piece piece, Phase phas
   const WorkList *work = &costing->workload->work[piece][phase];
   const Method *method = costing->workload->method;
   const WorkList *again = method->recompute == RECOMPUTE_SELECTIVE ? &costing->workload->work[piece][PHASE_F] : NULL;
-  const gboolean is_of_experts = piece == PIECE_LAYER && model_has_experts(costing->workload->model);
+  const gboolean is_of_experts = piece_family(piece) == PIECE_LAYER && model_has_experts(costing->workload->model);
   const LaunchTimes launches =
       framework_launches(method, work, again, piece, phase, is_of_experts, costing->site->machine->gpu.host_launch_s);
   return list_cost(costing->costs, costing->site->groups, &launches, method->cuda_graphs, work->items, work->n_items);

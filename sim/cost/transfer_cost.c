@@ -190,7 +190,7 @@ static double item_launch_s(const TransferKind *kind) {
   const Machine *machine = kind->site->machine;
   const FrameworkTime *framework = machine->time;
   const double each_s = 1e-9 * (double)machine->launch_ns;
-  const gboolean is_of_experts = kind->transfer.piece == PIECE_LAYER && kind->site->has_experts;
+  const gboolean is_of_experts = piece_family((Piece)kind->transfer.piece) == PIECE_LAYER && kind->site->has_experts;
   const double launch_s = is_of_experts && framework->expert_host.is_stated
                               ? framework_expert_collective_s(framework, each_s)
                           : framework->host.is_stated ? framework->host.collective_s

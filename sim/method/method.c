@@ -92,6 +92,9 @@ void method_settle(Method *method) {
   take_as_run(method);
   method->expert_tp = plan_expert_tp(plan);
   method->recompute_modules = plan_recompute_modules(plan);
+  method->recompute = plan->recompute > RECOMPUTE_FULL ? RECOMPUTE_FULL : plan->recompute;
+  method->recomputes = plan->recompute;
+  method->recompute_layers = MAX(plan->recompute_layers, 1);
   method->data_ranks = plan_data_ranks(plan);
   method->plain_norm = plan_has_plain_norm(plan);
   method->dispatches_once = plan_dispatches_once(plan);

@@ -16,6 +16,7 @@ typedef struct {
 
   AsRun as_run;           /* of the cluster; it is in `time` already */
   gboolean spans_domains; /* its GPUs are in several scale-up domains */
+  Recompute recomputes;   /* as the plan has it; `recompute` is FULL for any that is of whole layers */
   int data_ranks; /* dp · cp: ranks that hold the same parameters (before ZeRO) and see different tokens; gradients
                      are summed over them */
   gboolean plain_norm;      /* an RMSNorm runs as single operations */
@@ -55,7 +56,8 @@ typedef struct {
 /* The plan is copied and completed: INPUT or IMPOSSIBLE as plan_complete() (NULL for model or cluster skips its
  * checks). */
 Method *method_complete(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
-/* Of a completed plan, which is copied. expert_tp and recompute_modules become what open ones stand for. */
+/* Of a completed plan, which is copied. expert_tp, recompute_modules and _layers become what
+ * open ones stand for. */
 Method *method_new(const Plan *plan);
 void method_free(Method *method);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Method, method_free)

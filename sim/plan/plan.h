@@ -64,9 +64,10 @@ char *plan_recompute_text(const Plan *plan);
 /* Whether the complete plan recomputes nothing although it says selective: flash attention keeps no scores, so
  * selective recompute of attention alone drops nothing. */
 gboolean plan_recomputes_nothing(const Plan *plan);
-/* IMPOSSIBLE for modules that the model lacks, that contain one another, or that are named without selective
+/* Settles which layers full recompute makes again. IMPOSSIBLE for a number of layers without it, or none where
+ * one is needed; for modules that the model lacks, that contain one another, or that are named without selective
  * recompute. `model` may be NULL. */
-gboolean plan_check_recompute(const Plan *plan, const Model *model, GError **error);
+gboolean plan_complete_recompute(Plan *plan, const Model *model, GError **error);
 
 /* IMPOSSIBLE for offloaded weights without ZeRO-3 or with the optimizer on the GPU, and if the cluster (may be
  * NULL) lacks a fact that is needed: host link, host memory, its bandwidth, NVMe drives. The message names the key

@@ -265,7 +265,7 @@ static gboolean check_mtp(Plan *plan, const Model *model, const Cluster *cluster
 }
 
 static gboolean check_recompute(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
-  return plan_check_recompute(plan, model, error);
+  return plan_complete_recompute(plan, model, error);
 }
 
 static gboolean check_machine(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {

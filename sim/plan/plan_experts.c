@@ -22,7 +22,7 @@ static CudaGraphs graphs_left_open(const Plan *plan, const Model *model, const C
   if (replays_step(plan, model, cluster))
     return CUDA_GRAPHS_FULL;
   const gboolean may_replay =
-      plan->recompute != RECOMPUTE_FULL && (plan_recompute_modules(plan) & MODULE_BIT(MODULE_MOE)) == 0;
+      !recompute_is_of_layers(plan->recompute) && (plan_recompute_modules(plan) & MODULE_BIT(MODULE_MOE)) == 0;
   return has_grace(cluster) && may_replay && model != NULL && model_has_experts(model)
              ? (CudaGraphs)plan->time.grace_expert_graphs
              : CUDA_GRAPHS_NONE;

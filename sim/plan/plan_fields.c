@@ -11,6 +11,8 @@
 
 /* --- fields with a text of their own --- */
 
+enum { MOST_LAYERS = 1 << 20 };
+
 /* A run of auto's whose schedule was found in the table, "auto: zb-v", is run again as what was found. */
 static gboolean set_schedule(PlanTarget *target, const char *what, const char *text, GError **error) {
   const char *name = schedule_spelling(schedule_run_name(text));
@@ -53,6 +55,27 @@ static gboolean set_memory_cap(PlanTarget *target, const char *what, const char 
     return FALSE;
   }
   return plan->memory_cap >= 1 || fail_input(error, "%s: found \"%.80s\", expected at least one byte", what, text);
+}
+
+/* "block:4" is block with four layers, and uniform what Megatron-LM calls full. */
+static gboolean set_recompute(PlanTarget *target, const char *what, const char *text, GError **error) {
+  const char *colon = strchr(text, ':');
+  g_autofree char *name = g_strndup(text, colon != NULL ? (gsize)(colon - text) : strlen(text));
+  gint64 n = 0;
+  const int index = strcmp(name, "uniform") == 0 ? RECOMPUTE_FULL : parse_choice(what, name, recompute_names(), error);
+  if (index < 0)
+    return FALSE;
+  if (colon != NULL && (index < RECOMPUTE_FULL || index == RECOMPUTE_SQRT))
+    return fail_input(error, "%s: found \"%.80s\", expected a number of layers behind full, block or every alone", what,
+                      text);
+  if (colon != NULL && !units_parse_whole(colon + 1, 1, MOST_LAYERS, &n, error)) {
+    g_prefix_error(error, "%s %s: ", what, name);
+    return FALSE;
+  }
+  target->plan->recompute = (Recompute)index;
+  if (colon != NULL)
+    target->plan->recompute_layers = (int)n;
+  return TRUE;
 }
 
 static gboolean set_modules(PlanTarget *target, const char *what, const char *text, GError **error) {
@@ -217,8 +240,18 @@ static const PlanField fields[] = {
     {"zero", "N", "ZeRO stage 0 to 3", PLAN_COUNT, IN_PLAN(zero), .by_default = "0", .least = 0, .most = 3},
     {"zero-ranks", "N", "ranks that share one set of shards, as in HSDP", PLAN_COUNT, IN_PLAN(zero_ranks),
      .is_open_at_0 = TRUE, .otherwise = " 0: all of dp × cp", .least = 0, .most = PLAN_MOST_RANKS},
-    {"recompute", "WHAT", "none, selective or full", PLAN_CHOICE, IN_PLAN(recompute), .names = recompute_names,
-     .by_default = "none"},
+    {"recompute", "WHAT",
+     "none, selective (modules of each layer), or whole layers, with N of --recompute-num-layers: full (all, N at "
+     "once: "
+     "Megatron-LM's uniform), block (the first N of each stage), every (every N-th) or sqrt (full, N the root of a "
+     "stage's "
+     "layers)",
+     PLAN_CHOICE, IN_PLAN(recompute), .names = recompute_names, .set = set_recompute, .by_default = "none"},
+    {"recompute-num-layers", "N",
+     "layers that --recompute full makes again together, how many of a stage's first ones block does, or which ones "
+     "every "
+     "does; also said as block:N",
+     PLAN_COUNT, IN_PLAN(recompute_layers), .is_open_at_0 = TRUE, .otherwise = " 1", .least = 1, .most = MOST_LAYERS},
     {"recompute-modules", "MODULES",
      "what --recompute selective recomputes, joined by +: core_attn, layernorm, mla_up_proj, moe_act, shared_experts, "
      "mlp, moe",

@@ -1,6 +1,8 @@
-/* Which modules a plan recomputes, and whether its model has them. */
+/* Which layers and modules a plan recomputes, and whether its model has them. */
 #include "error.h"
 #include "plan.h"
+
+#include <math.h>
 
 guint plan_recompute_modules(const Plan *plan) {
   if (plan->recompute != RECOMPUTE_SELECTIVE)
@@ -18,6 +20,27 @@ gboolean plan_recomputes_nothing(const Plan *plan) {
     return plan->recompute == RECOMPUTE_NONE;
   return plan->memory.selective == SELECTIVE_SCORES && plan->attention == ATTENTION_FLASH &&
          plan_recompute_modules(plan) == MODULE_BIT(MODULE_CORE_ATTN);
+}
+
+/* Layers of the largest stage where they are dealt out evenly. */
+static int stage_layers(const Plan *plan, const Model *model) {
+  const gint64 n_stages = (gint64)plan->pp * plan->chunks / plan->n_pipes;
+  return (int)((model->n_layers + n_stages - 1) / n_stages);
+}
+
+static gboolean complete_layers(Plan *plan, const Model *model, GError **error) {
+  const gboolean is_counted = plan->recompute_layers > 0, is_sqrt = plan->recompute == RECOMPUTE_SQRT;
+  const char *name = recompute_names()[plan->recompute];
+  if (is_counted && (!recompute_is_of_layers(plan->recompute) || is_sqrt))
+    return fail_impossible(error, "recompute-num-layers %d needs --recompute full, block or every: found %s",
+                           plan->recompute_layers, name);
+  if (!is_counted && (plan->recompute == RECOMPUTE_BLOCK || plan->recompute == RECOMPUTE_EVERY))
+    return fail_impossible(error, "recompute %s needs --recompute-num-layers, or %s:N", name, name);
+  if (!is_sqrt || model == NULL)
+    return TRUE;
+  plan->recompute = RECOMPUTE_FULL;
+  plan->recompute_layers = (int)MAX(1, lround(sqrt(stage_layers(plan, model))));
+  return TRUE;
 }
 
 /* Why a model cannot recompute a module; NULL: it can. */
@@ -53,7 +76,7 @@ static gboolean check_model(guint modules, const Model *model, GError **error) {
   return TRUE;
 }
 
-gboolean plan_check_recompute(const Plan *plan, const Model *model, GError **error) {
+gboolean plan_complete_recompute(Plan *plan, const Model *model, GError **error) {
   const guint modules = plan_recompute_modules(plan);
   const guint inside_moe = modules & (MODULE_BIT(MODULE_MOE_ACT) | MODULE_BIT(MODULE_SHARED_EXPERTS));
   if (plan->recompute_modules != 0 && plan->recompute != RECOMPUTE_SELECTIVE) {
@@ -71,5 +94,5 @@ gboolean plan_check_recompute(const Plan *plan, const Model *model, GError **err
     return fail_impossible(error, "recompute-modules moe and %s clash: moe makes all of the experts' layer again",
                            inside);
   }
-  return model == NULL || check_model(modules, model, error);
+  return complete_layers(plan, model, error) && (model == NULL || check_model(modules, model, error));
 }

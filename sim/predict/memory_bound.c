@@ -33,11 +33,12 @@ typedef struct {
 static StageHeld *stages_held(const Workload *workload) {
   StageHeld *stages = g_new(StageHeld, workload->n_stages);
   for (int s = 0; s < workload->n_stages; s++) {
-    const StageLayers *layers = &workload->stages[s].layers;
-    const Piece last = layers->has_head                     ? PIECE_HEAD
-                       : layers->n_layers > layers->n_dense ? PIECE_LAYER
-                       : layers->n_layers > 0               ? PIECE_DENSE_LAYER
-                                                            : PIECE_EMBEDDING;
+    const Part part = part_of_stage(workload, s);
+    int counts[N_PIECES];
+    Piece last = PIECE_HEAD;
+    part_pieces(&part, counts);
+    while (counts[last] == 0 && last > PIECE_EMBEDDING)
+      last--;
     const PieceMemory memory = stage_memory(workload, s);
     stages[s] = (StageHeld){memory.saved_bytes, memory.released_by_I, memory.held_for_W,
                             workload->memory[last].transient_bytes};

@@ -85,7 +85,8 @@ typedef struct {
   guint8 on_host;    /* PHASE_OPTIMIZER: runs on the node's processors (an OP_HOST) */
   gint32 n_layers;
   gint32 n_dense; /* of these, dense ones of a model with experts: the first in F, the last in I, W and B */
-  gint32 piece;   /* expanded: the Piece that the run belongs to; −1 otherwise */
+  OtherLayers others;
+  gint32 piece; /* expanded: the Piece that the run belongs to; −1 otherwise */
   gint32 first_item,
       last_item; /* expanded: first and last compute item of the run, inclusive, in the piece's list; −1 otherwise */
   gint32 stage;  /* −1 if the same for every stage; optimizer and bare orders: the stage */
@@ -122,6 +123,7 @@ typedef struct {
   guint8 n_embedding, n_head, n_tables;
   guint8 of_experts; /* only the expert parameters of those layers; else all others */
   gint32 n_layers, n_dense;
+  OtherLayers others;
   gint32 n_calls;  /* number of collectives that carry it, one after another, assumed equal; 0: one */
   gint32 n_listed; /* of the tensors in it, those that a framework lists rank by rank */
   /* tp, cp or ep collective of an expanded program: its item in the piece's list */
@@ -243,8 +245,7 @@ static inline gint32 program_host_work(const Op *op) {
 /* Number of pieces of each kind that a whole op runs. */
 static inline void work_pieces(const Work *work, int counts[N_PIECES]) {
   counts[PIECE_EMBEDDING] = work->n_embedding;
-  counts[PIECE_DENSE_LAYER] = work->n_dense;
-  counts[PIECE_LAYER] = work->n_layers - work->n_dense;
+  count_layers(work->n_layers, work->n_dense, &work->others, counts);
   counts[PIECE_HEAD] = work->n_head;
 }
 

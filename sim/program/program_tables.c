@@ -49,9 +49,9 @@ static gboolean work_equal(gconstpointer a, gconstpointer b) {
   const Work *x = a, *y = b;
   return x->phase == y->phase && x->n_embedding == y->n_embedding && x->n_head == y->n_head &&
          x->recompute == y->recompute && x->overlapped == y->overlapped && x->on_host == y->on_host &&
-         x->n_layers == y->n_layers && x->n_dense == y->n_dense && x->piece == y->piece &&
-         x->first_item == y->first_item && x->last_item == y->last_item && x->stage == y->stage &&
-         x->parameters == y->parameters && x->passed == y->passed && x->flops == y->flops;
+         x->n_layers == y->n_layers && x->n_dense == y->n_dense && others_equal(&x->others, &y->others) &&
+         x->piece == y->piece && x->first_item == y->first_item && x->last_item == y->last_item &&
+         x->stage == y->stage && x->parameters == y->parameters && x->passed == y->passed && x->flops == y->flops;
 }
 
 static guint transfer_hash(gconstpointer entry) {
@@ -70,8 +70,8 @@ static gboolean transfer_equal(gconstpointer a, gconstpointer b) {
   return x->group == y->group && x->source == y->source && x->target == y->target && x->collective == y->collective &&
          x->bytes == y->bytes && x->n_embedding == y->n_embedding && x->n_head == y->n_head &&
          x->n_tables == y->n_tables && x->of_experts == y->of_experts && x->n_layers == y->n_layers &&
-         x->n_dense == y->n_dense && x->n_calls == y->n_calls && x->n_listed == y->n_listed &&
-         x->is_item == y->is_item && x->piece == y->piece && x->item == y->item;
+         x->n_dense == y->n_dense && others_equal(&x->others, &y->others) && x->n_calls == y->n_calls &&
+         x->n_listed == y->n_listed && x->is_item == y->is_item && x->piece == y->piece && x->item == y->item;
 }
 
 static guint group_hash(gconstpointer entry) {

@@ -47,13 +47,18 @@ static double mlp_products(const Model *model, gboolean has_experts) {
   return h * experts->n + h * widths * n_matrices;
 }
 
-/* Over all layers. */
+/* Of so many layers without experts, and with. */
+static double linear_flops(const Model *model, double n_without, double n_with) {
+  const double block = input_products(model) + out_width(model) * model->hidden;
+  return 2 *
+         ((n_without + n_with) * block + n_with * mlp_products(model, TRUE) + n_without * mlp_products(model, FALSE));
+}
+
 static double layers_linear_flops(const Workload *workload) {
   const Model *model = workload->model;
-  const gint64 n_dense = model_dense_layers(model, 0, model->n_layers), n = model->n_layers - n_dense;
-  const double block = input_products(model) + out_width(model) * model->hidden;
-  return 2 * (model->n_layers * block + n * mlp_products(model, model_has_experts(model)) +
-              n_dense * mlp_products(model, FALSE));
+  const double n_without =
+      (double)(model_has_experts(model) ? model_dense_layers(model, 0, model->n_layers) : model->n_layers);
+  return linear_flops(model, n_without, (double)model->n_layers - n_without);
 }
 
 static double layer_attention_flops(const Workload *workload) {
@@ -123,19 +128,35 @@ static double module_flops(const Workload *workload) {
   return 2 * products;
 }
 
+/* Layers of a pipe that full recompute makes again, with experts or without; of layers made again together all, or the
+ * last ones alone. */
+static double layers_again(const Workload *workload, gboolean with_experts, gboolean last_ones) {
+  const gboolean has_experts = model_has_experts(workload->model);
+  double n = 0;
+  for (int stage = 0; stage < workload->n_stages; stage++) {
+    const StageLayers *layers = &workload->stages[stage].layers;
+    int counts[N_PIECES];
+    count_layers(layers->n_layers, layers->n_dense, &layers->others, counts);
+    for (Piece piece = PIECE_EMBEDDING + 1; piece < PIECE_HEAD; piece++)
+      if (workload_recomputes(workload->method, piece) && (has_experts && !piece_is_dense(piece)) == with_experts &&
+          !(last_ones && piece_is_apart(piece)))
+        n += counts[piece];
+  }
+  return n / workload->placement->n_pipes;
+}
+
 /* The product of each dense layer that full recompute omits. */
 static double left_out_flops(const Workload *workload) {
   const Model *model = workload->model;
   if (!recompute_stops_early(model, workload->method))
     return 0;
-  const gint64 n_dense = model_has_experts(model) ? model_dense_layers(model, 0, model->n_layers) : model->n_layers;
-  return 2.0 * n_dense * model->hidden * model->ffn_hidden;
+  return 2.0 * layers_again(workload, FALSE, TRUE) * model->hidden * model->ffn_hidden;
 }
 
 static double recomputed_linears(const Workload *workload) {
   const Model *model = workload->model;
-  if (workload->method->flops != FLOPS_6N)
-    return layers_linear_flops(workload);
+  if (workload->method->flops != FLOPS_6N || !head_recomputes(workload->method))
+    return linear_flops(model, layers_again(workload, FALSE, FALSE), layers_again(workload, TRUE, FALSE));
   return 2.0 * (model_active_parameters(model) - model_embedding_parameters(model) - model_head_parameters(model));
 }
 
@@ -143,18 +164,20 @@ static double recomputed_linears(const Workload *workload) {
  * of the kernel and has no forward kernel of its own. */
 static double recompute_flops(const Workload *workload) {
   const double attention = layer_attention_flops(workload);
-  double layer = 0, linears = 0;
-  if (workload->method->recompute == RECOMPUTE_FULL)
-    linears = recomputed_linears(workload) + 2 * workload->method->mtp_layers * mtp_layer_products(workload->model) -
-              left_out_flops(workload),
+  const int n_mtp = workload->method->mtp_layers;
+  double layer = 0, linears = 0, n_layers = (double)(workload->model->n_layers + n_mtp);
+  if (workload->method->recompute == RECOMPUTE_FULL) {
+    const int n_heads = head_recomputes(workload->method) ? n_mtp : 0;
+    linears =
+        recomputed_linears(workload) + 2 * n_heads * mtp_layer_products(workload->model) - left_out_flops(workload);
     layer = attention;
-  else if (workload->method->repeats_attention)
+    n_layers = layers_again(workload, FALSE, FALSE) + layers_again(workload, TRUE, FALSE) + n_heads;
+  } else if (workload->method->repeats_attention)
     layer = attention;
   if (workload->method->keeps_every_other_product)
     layer += other_products_flops(workload->model);
   else
     linears += module_flops(workload);
-  const gint64 n_layers = workload->model->n_layers + workload->method->mtp_layers;
   return tokens_per_step(workload) * (n_layers * layer + linears);
 }
 

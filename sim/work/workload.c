@@ -16,9 +16,54 @@
 
 static void count_pieces(const StageLayers *layers, int counts[N_PIECES]) {
   counts[PIECE_EMBEDDING] = layers->has_embedding != 0;
-  counts[PIECE_DENSE_LAYER] = layers->n_dense;
-  counts[PIECE_LAYER] = layers->n_layers - layers->n_dense;
+  count_layers(layers->n_layers, layers->n_dense, &layers->others, counts);
   counts[PIECE_HEAD] = layers->has_head != 0;
+}
+
+/* --- kinds of layers ---
+ *
+ *     uniform, n = 3   first · · | first · · | first ·     first: kept input, all three made again at once; the others
+ *                                                         are APART
+ *     block, n = 3     again again again | kept …         kept: APART
+ *     every, n = 3     kept kept again | kept kept again | …
+ *
+ * A uniform group's layers are listed one by one, each made again right before its backward: the same kernels in
+ * another order. */
+
+gboolean workload_recomputes(const Method *method, Piece piece) {
+  const gboolean is_kept = piece_is_apart(piece) && method->recomputes != RECOMPUTE_FULL;
+  return method->recompute == RECOMPUTE_FULL && piece_is_layer(piece) && !is_kept;
+}
+
+static gboolean has_apart(const Method *method) {
+  return method->recompute == RECOMPUTE_FULL && (method->recomputes == RECOMPUTE_BLOCK || method->recompute_layers > 1);
+}
+
+/* Of the i-th layer of a stage, from 0. */
+static gboolean is_apart(const Method *method, int i) {
+  const int n = method->recompute_layers;
+  switch (method->recomputes) {
+  case RECOMPUTE_FULL:
+    return i % n != 0;
+  case RECOMPUTE_BLOCK:
+    return i >= n;
+  default:
+    return (i + 1) % n != 0;
+  }
+}
+
+static void count_others(const Workload *workload, StageLayers *layers) {
+  for (int i = 0; i < layers->n_layers && has_apart(workload->method); i++) {
+    const gboolean is_dense = model_dense_layers(workload->model, layers->first_layer + i, 1) > 0;
+    const Piece piece = piece_of_layer(is_dense, FALSE, is_apart(workload->method, i));
+    layers->others.n[piece] += piece != piece_family(piece);
+  }
+}
+
+/* Whether some layer may be of this kind. */
+static gboolean is_used(const Workload *workload, Piece piece) {
+  return !piece_is_frozen(piece) && (!piece_is_apart(piece) || has_apart(workload->method)) &&
+         (!piece_is_dense(piece) || model_has_experts(workload->model));
 }
 
 /* `tp_summed`: local_tp_summed_parameters() of each piece. */
@@ -96,13 +141,14 @@ static void init_stages(Workload *workload, const LocalSizes *local) {
   g_autofree int *layers = deal_layers(workload, length);
   gint64 tp_summed[N_PIECES];
   for (Piece piece = 0; piece < N_PIECES; piece++)
-    tp_summed[piece] = local_tp_summed_parameters(local, piece);
+    tp_summed[piece] = local_tp_summed_parameters(local, piece_family(piece));
   for (int i = 0, first = 0; i < workload->n_stages; i++) {
     const int at = i % length;
     first = at == 0 ? 0 : first + layers[at - 1];
     StageLayers *own = &workload->stages[i].layers;
     *own = (StageLayers){first, layers[at], .has_embedding = at == 0, .has_head = at == length - 1};
     own->n_dense = (int)model_dense_layers(workload->model, own->first_layer, own->n_layers);
+    count_others(workload, own);
     sum_parameters(workload, tp_summed, &workload->stages[i]);
   }
   share_vocabulary(workload, local);
@@ -122,8 +168,8 @@ static double copied_parameters(const Workload *workload, const LocalSizes *loca
 static void list_work(Workload *workload, const LocalSizes *local) {
   WorkItems all = {0};
   for (Piece piece = 0; piece < N_PIECES; piece++) {
-    const double copied = copied_parameters(workload, local, piece);
-    for (Phase phase = PHASE_F; phase < PHASE_OPTIMIZER; phase++)
+    const double copied = copied_parameters(workload, local, piece_family(piece));
+    for (Phase phase = PHASE_F; phase < PHASE_OPTIMIZER && is_used(workload, piece); phase++)
       workload->work[piece][phase] = piece_list(local, piece, phase, copied, &all);
   }
   workload->items = all.items;
@@ -148,6 +194,15 @@ static double kept_table_bytes(const Workload *workload) {
   return (method->recipe.weights + method->recipe.gradients) * parameters;
 }
 
+/* The most that are recomputed at once. */
+static int layers_at_once(const Workload *workload) {
+  const Method *method = workload->method;
+  int most = 1;
+  for (int stage = 0; stage < workload->n_stages && method->recomputes == RECOMPUTE_FULL; stage++)
+    most = MAX(most, MIN(method->recompute_layers, workload->stages[stage].layers.n_layers));
+  return most;
+}
+
 static Workload *outline(const Model *model, Method *method, Placement *placement) {
   Workload *workload = g_new0(Workload, 1);
   workload->model = model_copy(model);
@@ -158,14 +213,16 @@ static Workload *outline(const Model *model, Method *method, Placement *placemen
   layout_init(&workload->layout, workload->method);
   const LocalSizes local = local_sizes_of(workload->model, workload->method);
   for (Piece piece = 0; piece < N_PIECES; piece++) {
-    workload->memory[piece] = piece_memory(&local, piece);
-    workload->piece_parameters[piece] = local_piece_parameters(&local, piece);
-    workload->expert_parameters[piece] = local_expert_parameters(&local, piece);
+    workload->piece_parameters[piece] = local_piece_parameters(&local, piece_family(piece));
+    workload->expert_parameters[piece] = local_expert_parameters(&local, piece_family(piece));
   }
   if (pipeline_layout_is_balanced(method->pipeline_layout)) /* by the work of each stage */
     list_work(workload, &local);
   copy_embedding(workload, &local);
   init_stages(workload, &local);
+  for (Piece piece = 0; piece < N_PIECES; piece++)
+    if (is_used(workload, piece) || !piece_is_layer(piece))
+      workload->memory[piece] = piece_memory(&local, piece, layers_at_once(workload));
   workload->framework_bytes = method->memory.fragmentation_bytes;
   if (method->memory.spare_gradients == SPARE_GRADIENTS_KEPT)
     workload->framework_bytes += local.element_bytes * local_layer_matrices(&local);
@@ -255,10 +312,11 @@ int workload_piece_matrices(const Workload *workload, Piece piece, gboolean of_e
 
 int workload_stage_matrices(const Workload *workload, int stage, gboolean of_experts) {
   const StageLayers *layers = &workload->stages[stage].layers;
-  return layers->has_embedding * workload_piece_matrices(workload, PIECE_EMBEDDING, of_experts) +
-         layers->n_dense * workload_piece_matrices(workload, PIECE_DENSE_LAYER, of_experts) +
-         (layers->n_layers - layers->n_dense) * workload_piece_matrices(workload, PIECE_LAYER, of_experts) +
-         layers->has_head * workload_piece_matrices(workload, PIECE_HEAD, of_experts);
+  int counts[N_PIECES], n = 0;
+  count_pieces(layers, counts);
+  for (Piece piece = 0; piece < N_PIECES; piece++)
+    n += counts[piece] > 0 ? counts[piece] * workload_piece_matrices(workload, piece, of_experts) : 0;
+  return n;
 }
 
 StateBytes workload_stage_state(const Workload *workload, int stage, int zero) {

@@ -1,10 +1,9 @@
 /* What must be computed and held: the transformer under a plan, cut into pieces, as lists of kernels per phase.
  *
- * Every stage is  [embedding] layer × n [head + loss]. All layers are equal, except that a model with experts may
- * also have dense ones, which come before the others of their stage. So a plan has at most 4 pieces × 4 phases of
- * distinct work, and any op of any stage is a count of each. Compute items run in list order on the compute stream,
- * COLLECTIVE items in list order on the tp, cp or ep stream; `after` orders items across streams. A piece ends when
- * all its streams have ended.
+ * Every stage is  [embedding] layer × n [head + loss], of a few kinds of layers (piece.h). So a plan has few pieces ×
+ * 4 phases of distinct work, and any op of any stage is a count of each. Compute items run in list order on the compute
+ * stream, COLLECTIVE items in list order on the tp, cp or ep stream; `after` orders items across streams. A piece ends
+ * when all its streams have ended.
  *
  *     F   forward
  *     I   gradient with respect to the input (full recompute: forward again, then the gradient)
@@ -22,8 +21,6 @@
 #include "state_memory.h"
 #include "work_item.h"
 
-/* DENSE_LAYER: a layer without experts, in a model that has some. */
-typedef enum { PIECE_EMBEDDING, PIECE_DENSE_LAYER, PIECE_LAYER, PIECE_HEAD, N_PIECES } Piece;
 typedef enum { PHASE_F, PHASE_I, PHASE_W, PHASE_B, PHASE_OPTIMIZER, N_PHASES } Phase;
 /* Axes whose collectives are items: AXIS_TP, AXIS_CP and AXIS_EP. */
 enum { N_ITEM_AXES = AXIS_EP + 1 };
@@ -40,8 +37,8 @@ typedef struct {
   double saved_bytes;     /* held from F until backward has used them */
   double released_by_I;   /* part of saved_bytes that I frees; W (or B) frees the rest */
   double held_for_W;      /* what I adds for W (output gradients of the linears) when W runs separately */
-  double transient_bytes; /* held in addition only while B (or I) of this piece runs: recomputed activations,
-                             gradients in flight */
+  double transient_bytes; /* held in addition only while B (or I) of this piece runs: recomputed activations (of a
+                             group of layers that is recomputed at once, those of all), gradients in flight */
 } PieceMemory;
 
 typedef struct {
@@ -93,6 +90,9 @@ void workload_add_lists(Workload *workload);
 Workload *workload_new(const Model *model, const Plan *plan, const Placement *placement);
 void workload_free(Workload *workload);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Workload, workload_free)
+
+/* Whether full recompute makes a layer of this kind again. */
+gboolean workload_recomputes(const Method *method, Piece piece);
 
 /* One Adam step over `parameters` parameters on this GPU under the plan's recipe: one memory-bound kernel. */
 WorkItem workload_optimizer_item(const Workload *workload, double parameters);

@@ -237,7 +237,7 @@ static Plan *turned(const Search *search, gsize turn, const char **value) {
   g_autoptr(Plan) plan = predicted_plan(search);
   Plan *varied = vary(plan, field->name, *value);
   if (g_str_equal(turns[turn].option, "--recompute"))
-    varied->recompute_modules = 0;
+    varied->recompute_modules = 0, varied->recompute_layers = 0;
   if (g_str_equal(turns[turn].option, "--chunks"))
     g_clear_pointer(&varied->schedule, g_free); /* which follows */
   return varied;

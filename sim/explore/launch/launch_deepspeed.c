@@ -67,7 +67,7 @@ static gboolean check_offload(const LaunchCase *c, GError **error) {
   if (offload->optimizer == TIER_NVME && !zero_shards_weights(plan->zero))
     return fail_impossible(error, "deepspeed: DeepSpeed has optimizer state on NVMe with zero 3 alone, found zero %d",
                            plan->zero);
-  return offload->activations == TIER_GPU || plan->recompute == RECOMPUTE_FULL ||
+  return offload->activations == TIER_GPU || recompute_is_of_layers(plan->recompute) ||
          fail_impossible(error,
                          "deepspeed: DeepSpeed puts checkpoints of layers out, not what layers save: found "
                          "offload-activations host with recompute %s, expected full",
@@ -199,7 +199,8 @@ static void add_parallelism(const LaunchCase *c, JsonBuilder *builder) {
     return;
   begin(builder, "pipeline");
   add_count(builder, "stages", plan->pp);
-  add_count(builder, "activation_checkpoint_interval", plan->recompute == RECOMPUTE_FULL ? 1 : 0);
+  add_count(builder, "activation_checkpoint_interval",
+            plan->recompute == RECOMPUTE_FULL ? MAX(plan->recompute_layers, 1) : 0);
   json_builder_end_object(builder);
   launch_notice(c, "the model must be a PipelineModule with num_stages=%d", plan->pp);
   g_autofree char *layers = stage_layers(c->workload);
@@ -213,6 +214,12 @@ static void notice_recompute(const LaunchCase *c) {
   if (c->plan->recompute == RECOMPUTE_SELECTIVE)
     launch_notice(c, "predicted with --recompute selective: DeepSpeed's checkpoints are whole layers; the model's code "
                      "must recompute attention alone");
+  else if (c->plan->recompute > RECOMPUTE_FULL)
+    launch_notice(c, "predicted with --recompute %s:%d: the model's code must checkpoint these layers",
+                  recompute_names()[c->plan->recompute], c->plan->recompute_layers);
+  else if (c->plan->recompute == RECOMPUTE_FULL && c->plan->pp == 1 && c->plan->recompute_layers > 1)
+    launch_notice(c, "predicted with --recompute full:%d: the model's code must checkpoint so many layers together",
+                  c->plan->recompute_layers);
   else if (c->plan->recompute == RECOMPUTE_FULL && c->plan->pp == 1)
     launch_notice(c, "predicted with --recompute full: the model's code must checkpoint each layer");
 }

@@ -116,7 +116,7 @@ static gboolean check_graphs(const LaunchCase *c, GError **error) {
   const Plan *plan = c->plan;
   if (plan->cuda_graphs == CUDA_GRAPHS_NONE || plan->cuda_graphs == CUDA_GRAPHS_FULL)
     return TRUE;
-  if (plan->recompute == RECOMPUTE_FULL)
+  if (recompute_is_of_layers(plan->recompute))
     return fail_impossible(error,
                            "megatron: Megatron-LM recomputes whole layers under --cuda-graphs full or none, found %s",
                            cuda_graphs_names()[plan->cuda_graphs]);
@@ -132,9 +132,11 @@ static gboolean check_overlapped_experts(const LaunchCase *c, GError **error) {
   const Plan *plan = c->plan;
   if (!overlaps_experts(plan))
     return TRUE;
-  if (plan->recompute == RECOMPUTE_FULL)
-    return fail_impossible(error, "megatron: with --overlap-experts on Megatron-LM recomputes no whole layers, found "
-                                  "recompute full");
+  if (recompute_is_of_layers(plan->recompute))
+    return fail_impossible(error,
+                           "megatron: with --overlap-experts on Megatron-LM recomputes no whole layers, found "
+                           "recompute %s",
+                           recompute_names()[plan->recompute]);
   if (plan->recompute == RECOMPUTE_SELECTIVE && (plan_recompute_modules(plan) & MODULE_BIT(MODULE_MOE)) != 0)
     return fail_impossible(error, "megatron: with --overlap-experts on Megatron-LM recomputes no whole layers of "
                                   "experts, found recompute-modules with moe");
@@ -156,9 +158,24 @@ static gboolean has_default_order(const Plan *plan) {
   return order_is(plan, default_order);
 }
 
+/* Of heads that predict a token further it recomputes one layer at a time, or none with block
+ * (multi_token_prediction.py of core 0.14, 2025). */
+static gboolean check_recompute(const LaunchCase *c, GError **error) {
+  const Plan *plan = c->plan;
+  if (plan->recompute == RECOMPUTE_EVERY)
+    return fail_impossible(error, "megatron: Megatron-LM recomputes all layers (full) or a stage's first ones (block), "
+                                  "found recompute every");
+  return plan->recompute != RECOMPUTE_FULL || plan->recompute_layers <= 1 || plan->mtp_layers == 0 ||
+         fail_impossible(error,
+                         "megatron: with mtp-layers Megatron-LM recomputes layers one at a time, found "
+                         "recompute-num-layers %d",
+                         plan->recompute_layers);
+}
+
 gboolean launch_megatron_check(const LaunchCase *c, GError **error) {
-  return check_offload(c, error) && check_schedule(c, error) && check_model(c, error) && check_order(c, error) &&
-         check_context(c, error) && check_overlapped_experts(c, error) && check_graphs(c, error);
+  return check_recompute(c, error) && check_offload(c, error) && check_schedule(c, error) && check_model(c, error) &&
+         check_order(c, error) && check_context(c, error) && check_overlapped_experts(c, error) &&
+         check_graphs(c, error);
 }
 
 /* Its FSDP starts in a pipeline; no test, example or page of Megatron-LM's has that (2026-08-22). */
@@ -508,8 +525,9 @@ static void add_precision(const LaunchCase *c, GString *out) {
 }
 
 static void add_recompute(const LaunchCase *c, GString *out) {
-  if (c->plan->recompute == RECOMPUTE_FULL)
-    add(out, "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1");
+  if (recompute_is_of_layers(c->plan->recompute))
+    add(out, "--recompute-granularity full --recompute-method %s --recompute-num-layers %d",
+        c->plan->recompute == RECOMPUTE_BLOCK ? "block" : "uniform", MAX(c->plan->recompute_layers, 1));
   g_autofree char *modules = recompute_modules_text(plan_recompute_modules(c->plan), " ");
   if (c->plan->recompute == RECOMPUTE_SELECTIVE)
     add(out, "--recompute-granularity selective --recompute-modules %s", modules);

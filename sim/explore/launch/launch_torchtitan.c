@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "error.h"
-#include "units.h"
 #include "launch_case.h"
 #include "plan.h"
+#include "units.h"
 
 /* Models that torchtitan has, by our names. */
 static const struct {
@@ -72,6 +72,17 @@ static gboolean check_context(const LaunchCase *c, GError **error) {
                          cp_comm_names()[c->plan->cp_comm], c->plan->cp);
 }
 
+/* Checkpoints are of single layers: all, or every n-th. */
+static gboolean check_recompute(const LaunchCase *c, GError **error) {
+  const Plan *plan = c->plan;
+  const gboolean are_joined = plan->recompute == RECOMPUTE_FULL && plan->recompute_layers > 1;
+  return (plan->recompute != RECOMPUTE_BLOCK && !are_joined) ||
+         fail_impossible(error,
+                         "torchtitan: torchtitan recomputes each layer by itself, all (full) or every n-th "
+                         "(every), found recompute %s with recompute-num-layers %d",
+                         recompute_names()[plan->recompute], plan->recompute_layers);
+}
+
 /* FSDP's CPUOffloadPolicy is of shards, gradients and optimizer state at once. */
 static gboolean check_offload(const LaunchCase *c, GError **error) {
   const Offload *offload = &c->plan->offload;
@@ -86,7 +97,7 @@ static gboolean check_offload(const LaunchCase *c, GError **error) {
 
 gboolean launch_torchtitan_check(const LaunchCase *c, GError **error) {
   return check_offload(c, error) && check_context(c, error) && check_schedule(c, error) && check_sharding(c, error) &&
-         check_tensor(c, error) && check_precision(c, error) &&
+         check_tensor(c, error) && check_precision(c, error) && check_recompute(c, error) &&
          launch_check_modules(c, "torchtitan", "torchtitan", error);
 }
 
@@ -187,9 +198,13 @@ static void add_parallelism(const LaunchCase *c, GString *out) {
 }
 
 static void add_recompute(const LaunchCase *c, GString *out) {
-  static const char *const modes[] = {
-      [RECOMPUTE_NONE] = "none", [RECOMPUTE_SELECTIVE] = "selective", [RECOMPUTE_FULL] = "full"};
+  static const char *const modes[] = {[RECOMPUTE_NONE] = "none",
+                                      [RECOMPUTE_SELECTIVE] = "selective",
+                                      [RECOMPUTE_FULL] = "full",
+                                      [RECOMPUTE_EVERY] = "selective"};
   g_string_append_printf(out, "\n[activation_checkpoint]\nmode = \"%s\"\n", modes[c->plan->recompute]);
+  if (c->plan->recompute == RECOMPUTE_EVERY)
+    g_string_append_printf(out, "selective_ac_option = \"%d\"\n", c->plan->recompute_layers);
   if (c->plan->recompute != RECOMPUTE_SELECTIVE)
     return;
   g_string_append(out, "selective_ac_option = \"op\"\n");

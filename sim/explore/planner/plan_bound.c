@@ -107,14 +107,15 @@ static void add_moves(Bound *bound, int stage) {
   const Method *method = workload->method;
   const gboolean reduces = zero_shards_gradients(method->zero) && !method->reduces_once;
   const Part whole = part_of_stage(workload, stage);
-  const Part pieces[] = {{.n_embedding = 1}, {.n_layers = 1, .n_dense = 1}, {.n_layers = 1}, {.n_head = 1}};
-  const int counts[] = {whole.n_embedding, whole.n_dense, whole.n_layers - whole.n_dense, whole.n_head};
-  for (gsize i = 0; zero_shards_weights(method->zero) && i < G_N_ELEMENTS(pieces); i++) {
-    if (counts[i] == 0)
+  int counts[N_PIECES];
+  part_pieces(&whole, counts);
+  for (Piece piece = 0; zero_shards_weights(method->zero) && piece < N_PIECES; piece++) {
+    const Part one = part_of_piece(piece);
+    if (counts[piece] == 0)
       continue;
-    add_gathers(bound, stage, &pieces[i], counts[i]);
+    add_gathers(bound, stage, &one, counts[piece]);
     if (reduces)
-      add_reductions(bound, stage, &pieces[i], counts[i]);
+      add_reductions(bound, stage, &one, counts[piece]);
   }
   if (zero_shards_weights(method->zero) || !reduces)
     return;
@@ -137,8 +138,8 @@ static gint32 send_of(Bound *bound, int stage, gboolean forward) {
 }
 
 static gboolean is_like(const StageLayers *a, const StageLayers *b) {
-  return a->n_layers == b->n_layers && a->n_dense == b->n_dense && a->has_embedding == b->has_embedding &&
-         a->has_head == b->has_head;
+  return a->n_layers == b->n_layers && a->n_dense == b->n_dense && others_equal(&a->others, &b->others) &&
+         a->has_embedding == b->has_embedding && a->has_head == b->has_head;
 }
 
 static const StageLayers *layers_of(const Bound *bound, int stage) {
@@ -188,10 +189,13 @@ static void time_pieces(Bound *bound) {
 
 static gint64 run_ns(const Bound *bound, const StageLayers *layers, Phase phase) {
   const gint64(*piece_ns)[N_PHASES] = bound->piece_ns;
-  return (layers->has_embedding != 0) * piece_ns[PIECE_EMBEDDING][phase] +
-         layers->n_dense * piece_ns[PIECE_DENSE_LAYER][phase] +
-         (layers->n_layers - layers->n_dense) * piece_ns[PIECE_LAYER][phase] +
-         (layers->has_head != 0) * piece_ns[PIECE_HEAD][phase];
+  int counts[N_PIECES];
+  gint64 sum_ns = (layers->has_embedding != 0) * piece_ns[PIECE_EMBEDDING][phase] +
+                  (layers->has_head != 0) * piece_ns[PIECE_HEAD][phase];
+  count_layers(layers->n_layers, layers->n_dense, &layers->others, counts);
+  for (int piece = PIECE_EMBEDDING + 1; piece < PIECE_HEAD; piece++)
+    sum_ns += counts[piece] * piece_ns[piece][phase];
+  return sum_ns;
 }
 
 static void time_stage(const Bound *bound, int i) {

@@ -194,6 +194,10 @@ static char *modules(const Said *said, const PlanField *field) {
   return set != 0 ? recompute_modules_text(set, "+") : NULL;
 }
 
+static char *recompute_layers(const Said *said, const PlanField *field) {
+  return completed_if(said->completed->recompute_layers > 0, said, field);
+}
+
 static char *recipe(const Said *said, const PlanField *field) {
   return said->asked->framework != NULL ? plan_field_text(field, said->asked) : as_asked(said, field);
 }
@@ -258,6 +262,7 @@ static const struct {
     {"seq-len", as_completed},
     {"zero", as_completed},
     {"recompute", as_completed},
+    {"recompute-num-layers", recompute_layers},
     {"sequence-parallel", as_completed},
     {"recompute-modules", modules},
     {"framework", as_asked},

@@ -31,6 +31,7 @@ PlanScreen plan_screen_of(const PlannerRequest *request) {
                       .has_plain_p2p = has_value(space, "overlap-p2p", "off", FALSE),
                       .has_auto_layout = has_value(space, "pipeline-layout", "auto", TRUE),
                       .has_no_recompute = has_value(space, "recompute", "none", TRUE),
+                      .has_full_recompute = has_value(space, "recompute", "full", TRUE),
                       .has_1f1b = has_value(space, "schedule", schedule_default(1), FALSE),
                       .has_two_chunks = has_value(space, "chunks", "2", FALSE),
                       .has_interleaved = has_value(space, "schedule", schedule_default(2), FALSE),
@@ -55,12 +56,20 @@ static gboolean is_auto_layout(const Workload *workload) {
   return is_same;
 }
 
+/* As many as a stage has, dealt out evenly: all. */
+static gboolean recomputes_all_by_block(const Plan *plan, const Model *model) {
+  const gint64 n_stages = (gint64)plan->pp * plan->chunks / plan->n_pipes;
+  return plan->recompute == RECOMPUTE_BLOCK && plan->recompute_layers * n_stages >= model->n_layers &&
+         plan->mtp_layers == 0 && plan->pipeline_layout == NULL && model->n_layers % n_stages == 0;
+}
+
 /* Of a complete plan. */
-static gboolean is_same(const PlanScreen *screen, const Plan *plan) {
+static gboolean is_same(const PlanScreen *screen, const Plan *plan, const Model *model) {
   return (screen->has_no_sequence_parallel && plan->sequence_parallel && plan->tp == 1) ||
          (screen->has_no_zero && zero_shards_optimizer(plan->zero) && plan_data_ranks(plan) == 1 &&
           !offload_is_any(&plan->offload)) ||
          (screen->has_no_recompute && plan->recompute == RECOMPUTE_SELECTIVE && plan_recomputes_nothing(plan)) ||
+         (screen->has_full_recompute && recomputes_all_by_block(plan, model)) ||
          (screen->has_cut_experts && plan->expert_tp > 0 && plan->expert_tp == plan->tp) ||
          (screen->has_1f1b && plan->chunks == 1 && schedule_is_default(plan->schedule) &&
           plan_schedule(plan)->most_chunks > 1);
@@ -121,7 +130,7 @@ static Screened screen_plan(const PlanScreen *screen, const SpacePoint *point, c
   g_autoptr(Method) method = method_complete(point->model, point->cluster, asked, error);
   if (method == NULL)
     return SCREENED_IMPOSSIBLE;
-  const gboolean is_same_plan = is_same(screen, method->plan),
+  const gboolean is_same_plan = is_same(screen, method->plan, point->model),
                  is_any = screen->request->framework == PLANNER_ANY_FRAMEWORK;
   if (is_same_plan && is_any)
     return SCREENED_SAME; /* and needs no workload */
@@ -265,15 +274,16 @@ static const struct {
 } rules_asked[] = {
     {has_own_name,
      SCREENED_SAME,
-     {"gpus", "tp", "dp", "cp", "ep", "micro-batch", "zero", "recompute", "sequence-parallel", NULL}},
+     {"gpus", "tp", "dp", "cp", "ep", "micro-batch", "zero", "recompute", "recompute-num-layers", "sequence-parallel",
+      NULL}},
     {deals_batch,
      SCREENED_IMPOSSIBLE,
-     {"ep", "expert-tp", "chunks", "schedule", "pipeline-layout", "zero", "recompute", "sequence-parallel",
-      "overlap-p2p", NULL}},
+     {"ep", "expert-tp", "chunks", "schedule", "pipeline-layout", "zero", "recompute", "recompute-num-layers",
+      "sequence-parallel", "overlap-p2p", NULL}},
     {has_layers,
      SCREENED_IMPOSSIBLE,
-     {"gpus", "tp", "dp", "cp", "ep", "expert-tp", "micro-batch", "zero", "recompute", "sequence-parallel",
-      "overlap-p2p", NULL}},
+     {"gpus", "tp", "dp", "cp", "ep", "expert-tp", "micro-batch", "zero", "recompute", "recompute-num-layers",
+      "sequence-parallel", "overlap-p2p", NULL}},
     {deals_experts,
      SCREENED_IMPOSSIBLE,
      {"chunks", "schedule", "pipeline-layout", "micro-batch", "zero", "overlap-p2p", NULL}},

@@ -18,7 +18,7 @@ typedef enum {
 typedef struct {
   const PlannerRequest *request;
   gboolean has_no_sequence_parallel, has_no_zero, has_1f1b, has_interleaved, has_two_chunks, has_no_recompute,
-      has_cut_experts, has_auto_layout, has_plain_p2p;
+      has_full_recompute, has_cut_experts, has_auto_layout, has_plain_p2p;
 } PlanScreen;
 PlanScreen plan_screen_of(const PlannerRequest *request);
 /* What a thread that screens has for itself; all borrowed. */

@@ -183,7 +183,8 @@ void plan_space_describe(Space *space) {
       {"zero", "ZeRO stage (default 0,1,2,3)"},
       {"zero-ranks", "ranks that share one set of shards; 0: all of dp × cp (default: under ZeRO-3 the best of: all, "
                      "those of one node or larger scale-up domain, half, a quarter … and 2, 4 … times as many)"},
-      {"recompute", "none, selective or full (default none,selective,full; with --recompute-modules selective)"},
+      {"recompute", "none, selective, full, full:N, block:N or every:N; block or every alone: with N = 1, 2, 4 … "
+                    "(default none,selective,full; with --recompute-modules selective)"},
       {"sequence-parallel", "on or off (default on,off)"},
       {"overlap-p2p", "a stage computes while it sends to the next: on or off (default: that of the schedule and the "
                       "framework; with --emit megatron off,on)"},
@@ -254,6 +255,28 @@ gboolean plan_space_fill_for(Space *space, LaunchFramework framework, GError **e
          (overlaps == NULL || set_open(space, "overlap-p2p", overlaps, error));
 }
 
+/* "block" and "every" without a number stand for 1, 2, 4 … layers, up to half of the model's. */
+static gboolean fill_recompute(Space *space, const GArray *cases, GError **error) {
+  const char *given = space_given(space, "recompute");
+  if (given == NULL || space_given(space, "recompute-num-layers") != NULL)
+    return TRUE;
+  gint64 most_layers = 1;
+  for (guint i = 0; i < cases->len; i++)
+    most_layers = MAX(most_layers, g_array_index(cases, Case, i).model->n_layers);
+  g_auto(GStrv) words = g_strsplit(given, ",", -1);
+  g_autoptr(GString) text = g_string_new(NULL);
+  for (int i = 0; words[i] != NULL; i++) {
+    const char *word = g_strstrip(words[i]);
+    const gboolean is_counted =
+        strcmp(word, recompute_names()[RECOMPUTE_BLOCK]) == 0 || strcmp(word, recompute_names()[RECOMPUTE_EVERY]) == 0;
+    if (!is_counted)
+      g_string_append_printf(text, "%s%s", text->len > 0 ? "," : "", word);
+    for (gint64 n = 1; is_counted && n <= MAX(1, most_layers / 2); n *= 2)
+      g_string_append_printf(text, "%s%s:%" INT64, text->len > 0 ? "," : "", word, n);
+  }
+  return space_set(space, "recompute", text->str, error);
+}
+
 gboolean plan_space_fill(Space *space, GError **error) {
   if (!check_given(space, error))
     return FALSE;
@@ -267,5 +290,5 @@ gboolean plan_space_fill(Space *space, GError **error) {
          set_open(space, "pipeline-layout", "auto,balanced", error) &&
          set_open(space, "micro-batch", "1..16*2", error) && set_open(space, "zero", "0..3", error) &&
          set_open(space, "recompute", has_modules ? "selective" : "none,selective,full", error) &&
-         set_open(space, "sequence-parallel", "on,off", error);
+         fill_recompute(space, cases, error) && set_open(space, "sequence-parallel", "on,off", error);
 }

@@ -100,7 +100,8 @@ static gboolean step_layout(Plan *plan, const Model *model, int direction) {
 
 static gboolean follow_recompute(Plan *plan, const Model *model, int direction) {
   plan->recompute_modules = 0;
-  return TRUE;
+  plan->recompute_layers = 0;
+  return plan->recompute <= RECOMPUTE_FULL; /* others need a number of layers */
 }
 
 /* To a variant of it: torchtitan-compile of torchtitan. */

@@ -10,7 +10,8 @@ static const char *const axis_table[N_AXES + 1] = {
     [AXIS_TP] = "tp", [AXIS_CP] = "cp", [AXIS_EP] = "ep", [AXIS_DP] = "dp", [AXIS_PP] = "pp",
 };
 static const char *const recompute_table[N_RECOMPUTES + 1] = {
-    [RECOMPUTE_NONE] = "none", [RECOMPUTE_SELECTIVE] = "selective", [RECOMPUTE_FULL] = "full"};
+    [RECOMPUTE_NONE] = "none",   [RECOMPUTE_SELECTIVE] = "selective", [RECOMPUTE_FULL] = "full",
+    [RECOMPUTE_BLOCK] = "block", [RECOMPUTE_EVERY] = "every",         [RECOMPUTE_SQRT] = "sqrt"};
 static const char *const attention_table[N_ATTENTIONS + 1] = {
     [ATTENTION_FLASH] = "flash", [ATTENTION_UNFUSED] = "unfused"};
 static const char *const kernels_table[] = {

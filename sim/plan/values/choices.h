@@ -5,7 +5,22 @@
 /* Axes of parallelism. ZeRO's shard group (`--zero-ranks`) splits AXIS_DP in two: shards inside, replicas outside. */
 typedef enum { AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP, N_AXES } Axis;
 
-typedef enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, N_RECOMPUTES } Recompute;
+/* SELECTIVE: named modules of each layer. From FULL on whole layers, by a number n (Settings.recompute_layers).
+ * FULL: all, groups of n at once, of which the first one's input is kept (Megatron-LM's --recompute-method uniform).
+ * BLOCK: the first n of each stage, each by itself (its block). EVERY: of a stage's layers the n-th, the 2n-th and so
+ * on (torchtitan's selective_ac_option). SQRT: FULL with n = √layers of a stage (arXiv 1604.06174 §4). */
+typedef enum {
+  RECOMPUTE_NONE,
+  RECOMPUTE_SELECTIVE,
+  RECOMPUTE_FULL,
+  RECOMPUTE_BLOCK,
+  RECOMPUTE_EVERY,
+  RECOMPUTE_SQRT,
+  N_RECOMPUTES
+} Recompute;
+static inline gboolean recompute_is_of_layers(Recompute recompute) {
+  return recompute >= RECOMPUTE_FULL;
+}
 typedef enum { ATTENTION_FLASH, ATTENTION_UNFUSED, N_ATTENTIONS } Attention;
 /* How attention reaches the tokens of the other cp ranks (Transformer Engine's p2p, all_gather, a2a). RING: keys and
  * values pass from rank to rank while attention runs on those already received (arXiv 2310.01889). ALL_GATHER: they

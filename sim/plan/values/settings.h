@@ -33,6 +33,7 @@ typedef struct Settings {
   int zero;              /* 0..3 */
   int zero_ranks;        /* ranks that one set of shards spans, cp included; 0: all of dp · cp */
   Recompute recompute;
+  int recompute_layers;    /* n of its whole layers; 0: 1 */
   guint recompute_modules; /* set, for selective recompute; 0: core_attn */
   gboolean sequence_parallel;
   Precision precision;

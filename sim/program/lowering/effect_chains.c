@@ -27,19 +27,25 @@ struct EffectChains {
   guint n_slots; /* a power of two */
 };
 
+/* What a backward has dropped when it comes to a piece that was recomputed: the layers behind it that were kept. */
+static double gone_before(const Workload *workload, const int counts[N_PIECES], int piece) {
+  double gone = 0;
+  for (int behind = piece + 1; behind < PIECE_HEAD && workload->method->recomputes == RECOMPUTE_BLOCK; behind++)
+    gone += piece_is_apart((Piece)behind) ? counts[behind] * workload->memory[behind].released_by_I : 0;
+  return gone;
+}
+
 PieceMemory part_memory(const Workload *workload, const Part *part) {
-  int counts[N_PIECES] = {[PIECE_EMBEDDING] = part->n_embedding,
-                          [PIECE_DENSE_LAYER] = part->n_dense,
-                          [PIECE_LAYER] = part->n_layers - part->n_dense,
-                          [PIECE_HEAD] = part->n_head};
+  int counts[N_PIECES];
   PieceMemory sum = {0};
+  part_pieces(part, counts);
   for (int piece = 0; piece < N_PIECES; piece++) {
     const PieceMemory *one = &workload->memory[piece];
     sum.saved_bytes += counts[piece] * one->saved_bytes;
     sum.released_by_I += counts[piece] * one->released_by_I;
     sum.held_for_W += counts[piece] * one->held_for_W;
     if (counts[piece] > 0 && piece != PIECE_EMBEDDING)
-      sum.transient_bytes = MAX(sum.transient_bytes, one->transient_bytes);
+      sum.transient_bytes = MAX(sum.transient_bytes, one->transient_bytes - gone_before(workload, counts, piece));
   }
   if (part->n_embedding > 0) { /* last in a backward, when the other pieces' saved activations are gone */
     const PieceMemory *embedding = &workload->memory[PIECE_EMBEDDING];

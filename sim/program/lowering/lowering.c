@@ -5,16 +5,22 @@
 
 #include "local_sizes.h"
 
+/* Over a part's pieces, of what each has. */
+static double sum_pieces(const Part *part, const gint64 of_piece[N_PIECES]) {
+  int counts[N_PIECES];
+  double sum = 0;
+  part_pieces(part, counts);
+  for (int piece = 0; piece < N_PIECES; piece++)
+    sum += (double)counts[piece] * (double)of_piece[piece];
+  return sum;
+}
+
 double part_parameters(const Workload *workload, const Part *part) {
-  return (double)part->n_embedding * workload->piece_parameters[PIECE_EMBEDDING] +
-         (double)part->n_dense * workload->piece_parameters[PIECE_DENSE_LAYER] +
-         (double)(part->n_layers - part->n_dense) * workload->piece_parameters[PIECE_LAYER] +
-         (double)part->n_head * workload->piece_parameters[PIECE_HEAD];
+  return sum_pieces(part, workload->piece_parameters);
 }
 
 double part_expert_parameters(const Workload *workload, const Part *part) {
-  return (double)(part->n_layers - part->n_dense) * workload->expert_parameters[PIECE_LAYER] +
-         (double)part->n_head * workload->expert_parameters[PIECE_HEAD];
+  return sum_pieces(part, workload->expert_parameters);
 }
 
 double part_sharded_parameters(const Workload *workload, const Part *part) {
@@ -30,10 +36,12 @@ static double part_parameters_once(const Workload *workload, const Part *part, P
 }
 
 double part_flops(const Workload *workload, Phase phase, const Part *part) {
-  return part->n_embedding * workload->work[PIECE_EMBEDDING][phase].flops +
-         part->n_dense * workload->work[PIECE_DENSE_LAYER][phase].flops +
-         (part->n_layers - part->n_dense) * workload->work[PIECE_LAYER][phase].flops +
-         part->n_head * workload->work[PIECE_HEAD][phase].flops;
+  int counts[N_PIECES];
+  double flops = 0;
+  part_pieces(part, counts);
+  for (int piece = 0; piece < N_PIECES; piece++)
+    flops += counts[piece] * workload->work[piece][phase].flops;
+  return flops;
 }
 
 gint32 part_work(Program *program, const Workload *workload, Phase phase, const Part *part) {
@@ -42,6 +50,7 @@ gint32 part_work(Program *program, const Workload *workload, Phase phase, const 
                .n_head = part->n_head,
                .n_layers = part->n_layers,
                .n_dense = part->n_dense,
+               .others = part->others,
                .stage = -1,
                .piece = -1,
                .first_item = -1,
@@ -52,16 +61,23 @@ gint32 part_work(Program *program, const Workload *workload, Phase phase, const 
 
 Part part_of_stage(const Workload *workload, int stage) {
   const StageLayers *layers = &workload->stages[stage].layers;
-  return (Part){layers->has_embedding, layers->n_layers, layers->has_head, 0, layers->n_dense};
+  return (Part){layers->has_embedding, layers->n_layers, layers->has_head, 0, layers->n_dense, layers->others};
 }
 
-/* One piece as a part. */
-static Part single_piece(const Part *whole, Piece piece, int layer) {
-  Part part = {.first_layer = piece == PIECE_HEAD ? whole->first_layer + whole->n_layers : layer};
+Part part_of_piece(Piece piece) {
+  Part part = {0};
   part.n_embedding = piece == PIECE_EMBEDDING;
-  part.n_layers = piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER;
-  part.n_dense = piece == PIECE_DENSE_LAYER;
+  part.n_layers = piece_is_layer(piece);
+  part.n_dense = piece_is_dense(piece);
+  if (part.n_layers > 0 && piece != piece_family(piece))
+    part.others.n[piece] = 1;
   part.n_head = piece == PIECE_HEAD;
+  return part;
+}
+
+static Part single_piece(const Part *whole, Piece piece, int layer) {
+  Part part = part_of_piece(piece);
+  part.first_layer = piece == PIECE_HEAD ? whole->first_layer + whole->n_layers : layer;
   return part;
 }
 
@@ -74,6 +90,8 @@ static void add_piece(const Workload *workload, Part piece, gboolean backward, d
     open->n_embedding += piece.n_embedding;
     open->n_layers += piece.n_layers;
     open->n_dense += piece.n_dense;
+    for (int other = 0; other < N_PIECES; other++)
+      open->others.n[other] += piece.others.n[other];
     open->n_head += piece.n_head;
     if (backward)
       open->first_layer = piece.first_layer;
@@ -91,9 +109,13 @@ void part_cut(const Workload *workload, const Part *part, gboolean backward, dou
            has_last = backward ? part->n_embedding : part->n_head;
   if (has_first)
     add_piece(workload, single_piece(part, first, part->first_layer), backward, least_parameters, &open, cuts);
-  for (int i = 0; i < part->n_layers; i++) {
+  int counts[N_PIECES];
+  part_pieces(part, counts);
+  Piece kind = backward ? PIECE_HEAD : PIECE_EMBEDDING;
+  for (int i = 0, n_left = 0; i < part->n_layers; i++, n_left--) {
+    while (n_left == 0)
+      n_left = counts[kind = backward ? kind - 1 : kind + 1];
     int place = backward ? part->n_layers - 1 - i : i;
-    Piece kind = place < part->n_dense ? PIECE_DENSE_LAYER : PIECE_LAYER;
     add_piece(workload, single_piece(part, kind, part->first_layer + place), backward, least_parameters, &open, cuts);
   }
   if (has_last)
@@ -250,10 +272,12 @@ static int part_vectors(const Workload *workload, const Part *part) {
   if (!lowering_moves_tensors(workload) || workload->method->time.zero3.vectors != VECTORS_KEPT)
     return 0;
   const LocalSizes local = local_sizes_of(workload->model, workload->method);
-  return (int)(part->n_embedding * local_piece_vectors(&local, PIECE_EMBEDDING) +
-               part->n_dense * local_piece_vectors(&local, PIECE_DENSE_LAYER) +
-               (part->n_layers - part->n_dense) * local_piece_vectors(&local, PIECE_LAYER) +
-               part->n_head * local_piece_vectors(&local, PIECE_HEAD));
+  int counts[N_PIECES];
+  gint64 n = 0;
+  part_pieces(part, counts);
+  for (int piece = 0; piece < N_PIECES; piece++)
+    n += counts[piece] > 0 ? counts[piece] * local_piece_vectors(&local, piece_family((Piece)piece)) : 0;
+  return (int)n;
 }
 
 int lowering_kept_vectors(const Workload *workload, int stage) {
@@ -340,8 +364,11 @@ static int more_linears(const Workload *workload, const Part *part) {
 /* At least one (norms have no matrix). */
 static int moved_matrices(const Workload *workload, const Moved *moved) {
   const Part *part = &moved->part;
-  int n = part->n_dense * workload_piece_matrices(workload, PIECE_DENSE_LAYER, moved->of_experts) +
-          (part->n_layers - part->n_dense) * workload_piece_matrices(workload, PIECE_LAYER, moved->of_experts);
+  int counts[N_PIECES], n = 0;
+  part_pieces(part, counts);
+  for (int piece = 0; piece < N_PIECES; piece++)
+    if (piece_is_layer((Piece)piece) && counts[piece] > 0)
+      n += counts[piece] * workload_piece_matrices(workload, (Piece)piece, moved->of_experts);
   if (!moved->of_experts)
     n += moved_tables(workload, moved) + more_linears(workload, part);
   return MAX(n, 1);
@@ -393,7 +420,8 @@ static Group expert_group(AxisSet axes) {
 }
 
 static double moved_bytes(const Workload *workload, const Transfer *transfer, double bytes_per_parameter) {
-  const Part part = {transfer->n_embedding, transfer->n_layers, transfer->n_head, 0, transfer->n_dense};
+  const Part part = {transfer->n_embedding, transfer->n_layers, transfer->n_head, 0,
+                     transfer->n_dense,     transfer->others};
   const gboolean is_without = transfer->n_tables < transfer->n_embedding + transfer->n_head;
   double parameters = part_parameters(workload, &part) - (is_without ? (double)workload->shared_parameters : 0);
   if (transfer->n_tables > transfer->n_embedding + transfer->n_head)
@@ -449,7 +477,8 @@ Op dp_collective(Program *program, const Workload *workload, const DpCollective 
                        .n_tables = moved_tables(workload, moved),
                        .of_experts = moved->of_experts != 0,
                        .n_layers = moved->part.n_layers,
-                       .n_dense = moved->part.n_dense};
+                       .n_dense = moved->part.n_dense,
+                       .others = moved->part.others};
   split_into_calls(workload, moved, &transfer);
   Op op = op_new(OP_COLLECTIVE, STREAM_DP, done->action, done->stage, -1);
   op.unit = moved->part.first_layer;

@@ -8,10 +8,16 @@ typedef struct {
   int n_embedding, n_layers, n_head;
   int first_layer; /* within the stage */
   int n_dense;     /* among n_layers, as Work.n_dense */
+  OtherLayers others;
 } Part;
 
 static inline Part part_of_work(const Work *work, int first_layer) {
-  return (Part){work->n_embedding, work->n_layers, work->n_head, first_layer, work->n_dense};
+  return (Part){work->n_embedding, work->n_layers, work->n_head, first_layer, work->n_dense, work->others};
+}
+static inline void part_pieces(const Part *part, int counts[N_PIECES]) {
+  counts[PIECE_EMBEDDING] = part->n_embedding;
+  count_layers(part->n_layers, part->n_dense, &part->others, counts);
+  counts[PIECE_HEAD] = part->n_head;
 }
 static inline Part part_of_op(const Program *program, const Op *op) {
   return part_of_work(&g_array_index(program->works, Work, op->work), op->unit);
@@ -23,6 +29,8 @@ double part_sharded_parameters(const Workload *workload,
 double part_flops(const Workload *workload, Phase phase, const Part *part);
 /* Index of the Work for `part` in `phase`. */
 gint32 part_work(Program *program, const Workload *workload, Phase phase, const Part *part);
+/* One piece. */
+Part part_of_piece(Piece piece);
 /* The whole stage. */
 Part part_of_stage(const Workload *workload, int stage);
 /* Memory left behind by a part: the sum over its pieces, and their largest transient. */

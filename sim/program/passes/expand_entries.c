@@ -15,6 +15,8 @@ static gboolean starts_segment(const WorkList *list, const gboolean *ends_run, i
 }
 
 static SegmentList segments_of(const WorkList *list, gboolean counts_on_host) {
+  if (list->n_items == 0)
+    return (SegmentList){0};
   g_autofree gboolean *ends_run = g_new0(gboolean, list->n_items + 1);
   g_autofree int *segment_of = g_new(int, list->n_items + 1);
   for (int i = 0; i < list->n_items; i++)
@@ -210,7 +212,7 @@ gboolean expand_entries_are_shared(const ExpandEntries *entries, gint32 of, gint
 
 gint32 expand_entries_share(ExpandEntries *entries, gint32 of, gint32 work, Piece piece, guint8 roles) {
   const gsize of_piece = roles & SHARE_PIECE ? (gsize)piece : 0;
-  const gpointer key = GSIZE_TO_POINTER((gsize)of << 34 | (gsize)work << 6 | of_piece << 3 | roles);
+  const gpointer key = GSIZE_TO_POINTER((gsize)of << 35 | (gsize)work << 7 | of_piece << 3 | roles);
   gpointer known = g_hash_table_lookup(entries->shares, key);
   if (known == NULL) {
     known = GINT_TO_POINTER(shared_effect(entries, of, work, (Piece)of_piece, roles) + 1);

@@ -255,10 +255,12 @@ static void expand_op(Expander *expander, int old_index) {
   g_array_set_size(expander->spans, 0);
   for (int i = 0, unit = op.unit; i < N_PIECES; i++) {
     Piece piece = work.phase == PHASE_F ? i : N_PIECES - 1 - i;
+    int ahead = 0; /* layers before this kind's */
+    for (int before = PIECE_EMBEDDING + 1; before < (int)piece; before++)
+      ahead += counts[before];
     for (int n = 0; n < counts[piece]; n++) {
-      const int ahead = piece == PIECE_LAYER ? work.n_dense : 0;
       op.unit = unit;
-      if (piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER)
+      if (piece_is_layer(piece))
         op.unit += ahead + (work.phase == PHASE_F ? n : counts[piece] - 1 - n);
       expand_piece(expander, &op, (Phase)work.phase, piece);
     }

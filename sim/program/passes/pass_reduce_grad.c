@@ -123,7 +123,8 @@ static int reduce_moved(const Reducer *reducer, int stage, const Moved *moved, i
 static gboolean is_like(const Reductions *made, int stage, const Part *part, Piece keeper, gboolean is_last) {
   return made->n >= 0 && made->stage == stage && made->keeper == keeper && made->is_last == is_last &&
          made->part.n_embedding == part->n_embedding && made->part.n_layers == part->n_layers &&
-         made->part.n_head == part->n_head && made->part.n_dense == part->n_dense;
+         made->part.n_head == part->n_head && made->part.n_dense == part->n_dense &&
+         others_equal(&made->part.others, &part->others);
 }
 
 static int make_reductions(const Reducer *reducer, int stage, const Part *part, Piece keeper, gboolean is_last,

@@ -78,7 +78,7 @@ static gboolean is_like(const Gathers *made, int stage, const Moved *moved) {
   const Part *a = &made->moved.part, *b = &moved->part;
   return made->is_made && made->stage == stage && made->moved.keeper == moved->keeper &&
          a->n_embedding == b->n_embedding && a->n_layers == b->n_layers && a->n_head == b->n_head &&
-         a->n_dense == b->n_dense;
+         a->n_dense == b->n_dense && others_equal(&a->others, &b->others);
 }
 
 static Gathers make_gathers(Program *program, const Workload *workload, int stage, Moved moved) {
@@ -138,8 +138,12 @@ static void add_wait(OpEditor *editor) {
 
 /* The parameters gathered for a layer's recompute are released before its backward, which gathers them again. */
 static gboolean is_gathered_twice(const Workload *workload, const Op *user, const Part *part) {
-  return user->action != ACTION_F && part->n_layers > 0 && workload->method->recompute == RECOMPUTE_FULL &&
-         lowering_exceeds_live(workload);
+  int counts[N_PIECES];
+  gboolean recomputes = FALSE;
+  part_pieces(part, counts);
+  for (Piece piece = 0; piece < N_PIECES; piece++)
+    recomputes = recomputes || (counts[piece] > 0 && workload_recomputes(workload->method, piece));
+  return user->action != ACTION_F && recomputes && lowering_exceeds_live(workload);
 }
 
 /* Whether the host has waited for all of the backward before it: it does so at the end of each, where a micro-batch

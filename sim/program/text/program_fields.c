@@ -8,7 +8,17 @@
 #include "suggest.h"
 
 const char *const phase_words[N_PHASES + 1] = {"F", "I", "W", "B", "OPTIMIZER", NULL};
-const char *const piece_words[N_PIECES + 1] = {"embedding", "dense_layer", "layer", "head", NULL};
+const char *const piece_words[N_PIECES + 1] = {"embedding",
+                                               "frozen_dense",
+                                               "frozen_dense_apart",
+                                               "dense_layer",
+                                               "dense_layer_apart",
+                                               "frozen_layer",
+                                               "frozen_layer_apart",
+                                               "layer",
+                                               "layer_apart",
+                                               "head",
+                                               NULL};
 const char *const op_kind_words[N_OP_KINDS + 1] = {"compute", "send", "recv", "collective", "host", NULL};
 const char *const axis_words[N_AXIS_BITS + 1] = {"tp",       "cp",         "ep",           "dp", "pp",
                                                  "dp_shard", "dp_replica", "expert_shard", NULL};
@@ -104,6 +114,28 @@ gboolean field_piece(const Line *line, const char *key, const char *value, gpoin
   gint32 *piece = target;
   *piece = line_word_of(line, key, value, piece_words, error);
   return *piece >= 0;
+}
+
+gboolean field_others(const Line *line, const char *key, const char *value, gpointer target, GError **error) {
+  OtherLayers *others = target;
+  g_auto(GStrv) parts = g_strsplit(value, ",", N_PIECES + 1);
+  for (int i = 0; parts[i] != NULL; i++) {
+    char *count = strchr(parts[i], ':');
+    const char *end;
+    gint32 n;
+    if (count == NULL || !field_parse_int(count + 1, &end, 1, &n) || *end != '\0')
+      return line_fail(line, error, "%s=" FOUND "; expected kinds of layers with their numbers, as layer_apart:3", key,
+                       value);
+    *count = '\0';
+    const int piece = line_word_of(line, key, parts[i], piece_words, error);
+    if (piece < 0)
+      return FALSE;
+    if (!piece_is_layer((Piece)piece) || piece == (int)piece_family((Piece)piece) || others->n[piece] > 0)
+      return line_fail(line, error, "%s=" FOUND "; expected each kind of layer but layer and dense_layer once", key,
+                       parts[i]);
+    others->n[piece] = n;
+  }
+  return TRUE;
 }
 
 gboolean field_kind(const Line *line, const char *key, const char *value, gpointer target, GError **error) {

@@ -46,6 +46,7 @@ gboolean field_int(const Line *, const char *key, const char *value, gpointer ta
 gboolean field_byte(const Line *, const char *key, const char *value, gpointer target, GError **);   /* guint8 */
 gboolean field_number(const Line *, const char *key, const char *value, gpointer target, GError **); /* double ≥ 0 */
 gboolean field_piece(const Line *, const char *key, const char *value, gpointer target, GError **);  /* gint32 */
+gboolean field_others(const Line *, const char *key, const char *value, gpointer target, GError **); /* OtherLayers */
 gboolean field_kind(const Line *, const char *key, const char *value, gpointer target, GError **);   /* guint8 */
 gboolean field_items(const Line *, const char *key, const char *value, gpointer target, GError **);  /* Work */
 gboolean field_axes(const Line *, const char *key, const char *value, gpointer target, GError **);   /* AxisSet */
@@ -60,7 +61,7 @@ typedef struct {
   gpointer target; /* unchanged if the key is absent */
   gboolean is_required;
 } Field;
-enum { MAX_FIELDS = 13 };
+enum { MAX_FIELDS = 14 };
 
 /* Reads words [first, end) of the line as fields; unknown, duplicate and missing keys are errors. Modifies the
  * words. */

@@ -28,6 +28,16 @@ static void append_int_unless(GString *out, const char *key, int value, int usua
     g_string_append_printf(out, " %s=%d", key, value);
 }
 
+static void append_others(GString *out, const OtherLayers *others) {
+  const char *separator = " others=";
+  for (int piece = 0; piece < N_PIECES; piece++) {
+    if (others->n[piece] == 0)
+      continue;
+    g_string_append_printf(out, "%s%s:%d", separator, piece_words[piece], others->n[piece]);
+    separator = ",";
+  }
+}
+
 static void append_bits(GString *out, const char *key, guint bits, const char *const *words) {
   const char *separator = "";
   g_string_append_printf(out, " %s=", key);
@@ -59,6 +69,7 @@ static void append_work(GString *out, guint i, const Work *work) {
   if (work->n_embedding || work->n_layers || work->n_head)
     g_string_append_printf(out, " embedding=%d layers=%d head=%d", work->n_embedding, work->n_layers, work->n_head);
   append_int_unless(out, "dense", work->n_dense, 0);
+  append_others(out, &work->others);
   if (work->piece >= 0)
     g_string_append_printf(out, " piece=%s", piece_words[work->piece]);
   if (work->first_item >= 0 || work->last_item >= 0)
@@ -83,6 +94,7 @@ static void append_transfer(GString *out, guint i, const Transfer *transfer) {
   append_int_unless(out, "embedding", transfer->n_embedding, 0);
   append_int_unless(out, "layers", transfer->n_layers, 0);
   append_int_unless(out, "dense", transfer->n_dense, 0);
+  append_others(out, &transfer->others);
   append_int_unless(out, "experts", transfer->of_experts, 0);
   append_int_unless(out, "head", transfer->n_head, 0);
   append_int_unless(out, "tables", transfer->n_tables, 0);
@@ -241,6 +253,7 @@ static gboolean read_work_line(Reader *reader, GError **error) {
   const Field fields[] = {{"embedding", field_byte, &work.n_embedding},
                           {"layers", field_count, &work.n_layers},
                           {"dense", field_count, &work.n_dense},
+                          {"others", field_others, &work.others},
                           {"head", field_byte, &work.n_head},
                           {"piece", field_piece, &work.piece},
                           {"items", field_items, &work},
@@ -284,6 +297,7 @@ static gboolean read_collective(const Reader *reader, Transfer *transfer, GError
                           {"embedding", field_byte, &transfer->n_embedding},
                           {"layers", field_count, &transfer->n_layers},
                           {"dense", field_count, &transfer->n_dense},
+                          {"others", field_others, &transfer->others},
                           {"experts", field_byte, &transfer->of_experts},
                           {"head", field_byte, &transfer->n_head},
                           {"tables", field_byte, &transfer->n_tables},

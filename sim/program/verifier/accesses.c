@@ -247,7 +247,7 @@ static inline Pieces pieces_of(const Pass *pass, const Op *op) {
     return (Pieces){op->unit, (gint64)op->unit + transfer->n_layers, transfer->n_embedding > 0, transfer->n_head > 0};
   }
   const Work *work = &g_array_index(pass->program->works, Work, op->work);
-  const gboolean is_layer = work->piece == PIECE_LAYER || work->piece == PIECE_DENSE_LAYER;
+  const gboolean is_layer = work->piece >= 0 && piece_is_layer((Piece)work->piece);
   return (Pieces){op->unit, (gint64)op->unit + (work->piece < 0 ? work->n_layers : is_layer),
                   work->n_embedding > 0 || work->piece == PIECE_EMBEDDING,
                   work->n_head > 0 || work->piece == PIECE_HEAD};

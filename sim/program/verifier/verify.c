@@ -50,6 +50,11 @@ static gboolean check_tables(const Program *program, GError **error) {
       return fail_impossible(error, "work %u: phase %d, piece %d: no such", i, work->phase, work->piece);
     if (work->n_dense < 0 || work->n_dense > work->n_layers)
       return fail_impossible(error, "work %u: %d dense layers of %d", i, work->n_dense, work->n_layers);
+    int counts[N_PIECES];
+    work_pieces(work, counts);
+    for (int piece = 0; piece < N_PIECES; piece++)
+      if (counts[piece] < 0)
+        return fail_impossible(error, "work %u: more layers of other kinds than its %d", i, work->n_layers);
     if (work->piece >= 0 && (work->first_item < 0 || work->last_item < work->first_item))
       return fail_impossible(error, "work %u: items %d..%d; expected the first and last item of a run", i,
                              work->first_item, work->last_item);

@@ -77,12 +77,13 @@ static const KernelTable *table_of_piece(Overlap *overlap, Piece piece, Phase ph
   if (table->n > 0)
     return table;
   const Timing *timing = overlap->trace->timing;
-  const Work one = {.phase = (guint8)phase,
-                    .n_embedding = piece == PIECE_EMBEDDING,
-                    .n_layers = piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER,
-                    .n_dense = piece == PIECE_DENSE_LAYER,
-                    .n_head = piece == PIECE_HEAD,
-                    .piece = -1};
+  Work one = {.phase = (guint8)phase,
+              .n_embedding = piece == PIECE_EMBEDDING,
+              .n_layers = piece_is_layer(piece),
+              .n_dense = piece_is_dense(piece),
+              .n_head = piece == PIECE_HEAD,
+              .piece = -1};
+  one.others.n[piece] = piece != piece_family(piece);
   table_make(table, timing, &one, timing_host_lead(timing, &one));
   return table;
 }

@@ -140,6 +140,11 @@ void step_report_set_kernels(StepReport *report, const Workload *workload, const
   report->layer_kernels = kernels;
 }
 
+/* What is done with so many layers. */
+static const char *recompute_share(Recompute recompute) {
+  return recompute == RECOMPUTE_FULL ? " at once" : recompute == RECOMPUTE_BLOCK ? " of a stage" : " apart";
+}
+
 static void append_offload(GString *line, const Offload *offload) {
   const struct {
     const char *what;
@@ -185,6 +190,9 @@ char *step_report_plan_line(const Plan *plan) {
   g_autofree char *names = recompute_modules_text(modules, " + ");
   g_string_append_printf(line, "; %s, recompute %s", precision_info(plan->precision)->name,
                          recompute_names()[plan->recompute]);
+  if (plan->recompute_layers > 1 || plan->recompute > RECOMPUTE_FULL)
+    g_string_append_printf(line, " (%d layer%s%s)", plan->recompute_layers, plan->recompute_layers > 1 ? "s" : "",
+                           recompute_share(plan->recompute));
   if (modules != 0 && modules != MODULE_BIT(MODULE_CORE_ATTN))
     g_string_append_printf(line, " (%s)", names);
   g_string_append_printf(line, ", %s attention", attention_names()[plan->attention]);

@@ -249,8 +249,9 @@ static void advise_recompute(const Case *c, GString *out) {
   g_string_append_printf(out, "recompute: %.1f %% of the step repeats forward work.", percent(c->share));
   if (!report->fits)
     return; /* recomputing less would hold more */
-  if (report->plan->recompute == RECOMPUTE_FULL && may_be_selective(report->plan))
-    g_string_append(out, " --recompute selective repeats less.");
+  if (recompute_is_of_layers(report->plan->recompute))
+    g_string_append_printf(out, " --recompute %sblock:N, of N layers of a stage, repeats less.",
+                           may_be_selective(report->plan) ? "selective, or " : "");
   else
     g_string_append(out, " --recompute none saves it.");
   if (report->capacity_bytes > 0)

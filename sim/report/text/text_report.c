@@ -357,7 +357,16 @@ gboolean text_report_wants_colour(int fd) {
 
 /* --- kernels ----------------------------------------------------------------------------------------------------- */
 
-static const char *const piece_names[] = {"embedding", "dense layer", "layer", "head"};
+static const char *const piece_names[] = {"embedding",
+                                          "frozen dense layer",
+                                          "frozen dense layer apart",
+                                          "dense layer",
+                                          "dense layer apart",
+                                          "frozen layer",
+                                          "frozen layer apart",
+                                          "layer",
+                                          "layer apart",
+                                          "head"};
 static const char *const phase_names[] = {"F", "I", "W", "B"};
 static const char *const layout_names[] = {"TN", "NN", "NT"};
 
@@ -406,7 +415,7 @@ void kernel_table_print(const Workload *workload, const Timing *timing, const do
     print_list(workload, timing, piece, PHASE_B, peak_flops, out);
   }
   for (int piece = 0; piece < N_PIECES; piece++)
-    if (piece != PIECE_DENSE_LAYER || model_has_experts(workload->model))
+    if (!piece_is_layer((Piece)piece) || workload->memory[piece].transient_bytes > 0)
       g_string_append_printf(out, "  %s parameters on one GPU: %" G_GINT64_FORMAT "\n", piece_names[piece],
                              workload->piece_parameters[piece]);
 }

@@ -14,6 +14,7 @@
 #pragma once
 #include "cluster.h"
 #include "method.h"
+#include "piece.h"
 
 typedef struct {
   int at[N_AXES];
@@ -94,6 +95,7 @@ GroupShape layout_group_shape(const Layout *layout, const Cluster *cluster, Axis
 /* What a stage of the pipeline holds. */
 typedef struct {
   int first_layer, n_layers;
-  int n_dense; /* part of n_layers: layers without experts in a model that has some */
+  int n_dense;        /* part of n_layers: layers without experts in a model that has some */
+  OtherLayers others; /* part of n_layers */
   gboolean has_embedding, has_head;
 } StageLayers;

@@ -55,7 +55,7 @@ static void layer_again(ItemList *list) {
 }
 
 void mtp_backward(ItemList *list) {
-  if (list->input_gradients && list->local->method->recompute == RECOMPUTE_FULL)
+  if (list->input_gradients && head_recomputes(list->local->method))
     as_layer(list, layer_again);
   as_layer(list, layer_backward);
   tokens_to_columns(list);

@@ -27,7 +27,8 @@
  *       tokens, of its experts        experts
  *
  * Inputs of linears are kept in the format they multiply in. With dropout, unfused, e = 2, f = 4h and tp = 1 this
- * sums to s·b·h·(34 + 5·a·s/h). Full recompute keeps only the layer's input. Selective recompute drops the outputs of
+ * sums to s·b·h·(34 + 5·a·s/h). Full recompute keeps only the layer's input, of layers made again together only the
+ * first one's; while these run backward, all of them exist again. Selective recompute drops the outputs of
  * its modules; each exists again while its side of the layer, attention's or the MLP's, runs backward:
  *
  *     core_attn                       scores, unfused
@@ -282,23 +283,26 @@ static double kept_linear_inputs(const LocalSizes *local, const LayerTensors *te
   return (reads_input ? tensors->layer_input : 0) + (reads_output ? attention_output(local) : 0);
 }
 
-static PieceMemory layer_memory(const LocalSizes *local, Piece piece) {
-  const gboolean has_experts = piece == PIECE_LAYER && local->n_experts > 0;
+/* Layers recomputed together keep the input of the first, the one that is not APART. */
+static PieceMemory layer_memory(const LocalSizes *local, Piece piece, int n_at_once) {
+  const gboolean has_experts = piece_family(piece) == PIECE_LAYER && local->n_experts > 0;
   const LayerTensors tensors = layer_tensors(local, has_experts);
   const double all = tensors.rest + tensors.linear_inputs + tensors.scores;
-  PieceMemory memory = {.held_for_W = layer_output_gradients(local, piece),
+  PieceMemory memory = {.held_for_W = layer_output_gradients(local, piece_family(piece)),
                         .transient_bytes = widest_gradients(local, has_experts)};
-  if (local->method->recompute == RECOMPUTE_NONE) {
+  if (local->method->recompute == RECOMPUTE_NONE ||
+      (local->method->recompute == RECOMPUTE_FULL && !workload_recomputes(local->method, piece))) {
     keep_all(&memory, &tensors);
   } else if (local->method->recompute == RECOMPUTE_SELECTIVE && !local->method->keeps_every_other_product) {
     drop_modules(&memory, local, &tensors, has_experts);
   } else {
     const double products = local->method->keeps_every_other_product ? kept_products(local) : 0;
-    const double stays = kept_linear_inputs(local, &tensors);
-    memory.saved_bytes = tensors.layer_input + products;
+    const double input = piece_is_apart(piece) ? 0 : tensors.layer_input;
+    const double stays = piece_is_apart(piece) ? 0 : kept_linear_inputs(local, &tensors);
+    memory.saved_bytes = input + products;
     memory.released_by_I = memory.saved_bytes - stays;
     memory.held_for_W += tensors.linear_inputs - stays; /* recomputed by I */
-    memory.transient_bytes += MAX(all - memory.saved_bytes, 0);
+    memory.transient_bytes += MAX(n_at_once * all - (tensors.layer_input + products), 0);
   }
   return memory;
 }
@@ -391,7 +395,7 @@ static PieceMemory loss_memory(const LocalSizes *local) {
 /* A head that predicts a further token (mtp.c), without its logits: the norms' inputs, of which x is already kept,
  * and the product's, in addition to the layer's own. W of the product needs the gradient of its output. */
 static PieceMemory mtp_memory(const LocalSizes *local) {
-  PieceMemory layer = layer_memory(local, PIECE_LAYER);
+  PieceMemory layer = layer_memory(local, head_recomputes(local->method) ? PIECE_LAYER : PIECE_LAYER_APART, 1);
   const double stream = (double)local->split_tokens * local->model->hidden;
   const double made = (double)local->tokens * linear_of(local, LINEAR_MTP_PROJ).n;
   const PieceMemory embedding = embedding_memory(local);
@@ -414,20 +418,14 @@ static PieceMemory head_memory(const LocalSizes *local) {
   return memory;
 }
 
-static PieceMemory memory_of(const LocalSizes *local, Piece piece) {
-  switch (piece) {
-  case PIECE_EMBEDDING:
-    return embedding_memory(local);
-  case PIECE_DENSE_LAYER:
-  case PIECE_LAYER:
-    return layer_memory(local, piece);
-  default:
-    return head_memory(local);
-  }
+static PieceMemory memory_of(const LocalSizes *local, Piece piece, int n_at_once) {
+  if (piece_is_layer(piece))
+    return layer_memory(local, piece, n_at_once);
+  return piece == PIECE_EMBEDDING ? embedding_memory(local) : head_memory(local);
 }
 
-PieceMemory piece_memory(const LocalSizes *local, Piece piece) {
-  const PieceMemory memory = memory_of(local, piece);
+PieceMemory piece_memory(const LocalSizes *local, Piece piece, int n_at_once) {
+  const PieceMemory memory = memory_of(local, piece, n_at_once);
   return (PieceMemory){round(memory.saved_bytes), round(memory.released_by_I), round(memory.held_for_W),
                        round(memory.transient_bytes)};
 }

@@ -16,9 +16,13 @@ static const struct {
 } pieces[N_PIECES] = {
     [PIECE_EMBEDDING] = {embedding_forward, embedding_backward},
     [PIECE_DENSE_LAYER] = {layer_forward, layer_backward},
-    [PIECE_LAYER] = {layer_forward, layer_backward},
+    [PIECE_LAYER] = {layer_forward, layer_backward}, /* and the other layers, by their family */
     [PIECE_HEAD] = {head_forward, head_backward},
 };
+
+gboolean head_recomputes(const Method *method) {
+  return method->recompute == RECOMPUTE_FULL && method->recomputes == RECOMPUTE_FULL;
+}
 
 gboolean recompute_stops_early(const Model *model, const Method *method) {
   const gboolean reads_output = model->post_norms || model->norms_behind || model->dropout_rate.hidden > 0;
@@ -28,16 +32,16 @@ gboolean recompute_stops_early(const Model *model, const Method *method) {
 static void list_backward(ItemList *list, Piece piece) {
   const Method *method = list->local->method;
   const gboolean every_other = method->keeps_every_other_product;
-  const gboolean is_layer = piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER;
-  const gboolean is_dense = piece == PIECE_DENSE_LAYER || list->local->n_experts == 0;
-  if (list->input_gradients && is_layer && (method->recompute == RECOMPUTE_FULL || every_other)) {
+  const gboolean is_dense = list->piece == PIECE_DENSE_LAYER || list->local->n_experts == 0;
+  if (list->input_gradients && (workload_recomputes(method, piece) || (piece_is_layer(piece) && every_other))) {
     list->recompute = TRUE;
     list->every_other = every_other;
-    list->stops_early = is_dense && recompute_stops_early(list->local->model, method);
-    pieces[piece].forward(list);
+    /* of layers made again together only the last can */
+    list->stops_early = is_dense && !piece_is_apart(piece) && recompute_stops_early(list->local->model, method);
+    pieces[list->piece].forward(list);
     list->recompute = list->every_other = list->stops_early = FALSE;
   }
-  pieces[piece].backward(list);
+  pieces[list->piece].backward(list);
 }
 
 static WorkList finish(ItemList *list) {
@@ -71,14 +75,12 @@ static void add_copies(ItemList *list, Phase phase, double parameters) {
 }
 
 WorkList piece_list(const LocalSizes *local, Piece piece, Phase phase, double copied_parameters, WorkItems *all) {
-  if (piece == PIECE_DENSE_LAYER && local->n_experts == 0)
-    return (WorkList){0};
   ItemList list;
-  item_list_init(&list, local, piece, all);
+  item_list_init(&list, local, piece_family(piece), all);
   list.input_gradients = phase == PHASE_I || phase == PHASE_B;
   list.weight_gradients = phase == PHASE_W || phase == PHASE_B;
   if (phase == PHASE_F)
-    pieces[piece].forward(&list);
+    pieces[list.piece].forward(&list);
   else
     list_backward(&list, piece);
   add_copies(&list, phase, copied_parameters);

@@ -22,7 +22,7 @@ typedef struct {
  * A collective waits, as NCCL's do under PyTorch, for all compute listed before it. */
 typedef struct {
   const LocalSizes *local;
-  Piece piece;
+  Piece piece; /* LAYER or DENSE_LAYER for any such */
   WorkItems *all;
   int first;                                  /* of `all`; indices count from it */
   gboolean input_gradients, weight_gradients; /* the half of backward being listed: I, W, or both for B */
@@ -212,6 +212,8 @@ gboolean item_list_recomputes(const ItemList *list, RecomputeModule module);
 /* List a forward as recomputed work. */
 void item_list_recompute(ItemList *list, void (*forward)(ItemList *list));
 
+/* Whether a head that predicts a further token recomputes its layer: where all layers are recomputed alike. */
+gboolean head_recomputes(const Method *method);
 /* Whether recomputing a dense layer stops before the MLP's last product (recompute_end of quirks.c). */
 gboolean recompute_stops_early(const Model *model, const Method *method);
 
@@ -220,4 +222,5 @@ gboolean recompute_stops_early(const Model *model, const Method *method);
 WorkList piece_list(const LocalSizes *local, Piece piece, Phase phase, double copied_parameters, WorkItems *all);
 /* Chunks of tokens in which a chunked loss is computed. */
 int local_loss_chunks(const LocalSizes *local);
-PieceMemory piece_memory(const LocalSizes *local, Piece piece);
+/* `n_at_once`: layers that full recompute makes again together. */
+PieceMemory piece_memory(const LocalSizes *local, Piece piece, int n_at_once);
