@@ -10,6 +10,7 @@
 #include "options.h"
 #include "predict.h"
 #include "state_memory.h"
+#include "trained_parameters.h"
 #include "units.h"
 
 typedef struct {
@@ -31,7 +32,8 @@ typedef struct {
   MemoryRow rows[N_ZERO_STAGES];
   double parameters;        /* all */
   double expert_parameters; /* those in experts */
-  double capacity_bytes;    /* of a GPU; 0: unknown */
+  HeldParameters held;
+  double capacity_bytes; /* of a GPU; 0: unknown */
   double reserved_bytes;
   gboolean has_activations;
   LargestFit largest; /* with activations */
@@ -64,7 +66,7 @@ static int model_ranks(const MemoryTable *table) {
 
 /* Model state only. */
 static void fill_state(const MemoryTable *table, int zero, MemoryRow *row) {
-  const RankState state = rank_state(table->method, table->parameters, table->expert_parameters, zero);
+  const RankState state = rank_state(table->method, &table->held, zero);
   row->bytes[MEMORY_WEIGHTS] = state.on_gpu.weights_bytes;
   row->bytes[MEMORY_GRADIENTS] = state.on_gpu.gradients_bytes;
   row->bytes[MEMORY_OPTIMIZER] = state.on_gpu.optimizer_bytes;
@@ -255,6 +257,8 @@ static void print_limits(const MemoryTable *table, GString *out) {
   g_string_append_c(out, '\n');
   if (table->has_activations)
     print_largest(table, out);
+  if (!training_is_of_all(&table->method->training))
+    return; /* of which a model's number of parameters says nothing */
   const Recipe on_gpu = recipe_while_updating(table->method);
   g_string_append_printf(out, "  fewest GPUs of %.4g GB that hold the state: %.0f\n", table->capacity_bytes * 1e-9,
                          state_memory_min_gpus(&on_gpu, table->parameters, room_bytes(table)));
@@ -299,9 +303,24 @@ static StateReport state_report(const MemoryTable *table) {
   const Recipe on_gpu = recipe_while_updating(table->method);
   for (int zero = 0; zero < N_ZERO_STAGES; zero++)
     report.stages[zero] = state_row(table, &table->rows[zero]);
-  if (table->capacity_bytes > 0)
+  if (table->capacity_bytes > 0 && training_is_of_all(&table->method->training))
     report.min_gpus = state_memory_min_gpus(&on_gpu, table->parameters, room_bytes(table));
   return report;
+}
+
+static void count_trained(const Model *model, const Plan *plan, MemoryTable *table) {
+  const TrainedParts *training = &plan->training;
+  const double element_bytes = precision_info(plan->precision)->element_bytes;
+  table->parameters = model_parameters(model);
+  table->expert_parameters = model_expert_parameters(model);
+  table->held.trained = table->parameters;
+  table->held.trained_experts = table->expert_parameters;
+  if (training_is_of_all(training))
+    return;
+  table->held.trained = trained_parameters(model, training, FALSE);
+  table->held.trained_experts = trained_parameters(model, training, TRUE);
+  table->held.frozen_bytes = frozen_weight_bytes(model, training, &plan->recipe, element_bytes, FALSE);
+  table->held.frozen_experts_bytes = frozen_weight_bytes(model, training, &plan->recipe, element_bytes, TRUE);
 }
 
 /* Either --params or --model must be given, not both. */
@@ -317,11 +336,11 @@ static gboolean read_parameters(MemoryOptions *o, MemoryTable *table, GError **e
   }
   if (!plan_options_read(p, error))
     return FALSE;
-  if (p->model != NULL) {
-    table->parameters = model_parameters(p->model);
-    table->expert_parameters = model_expert_parameters(p->model);
-  }
-  return TRUE;
+  table->held.trained = table->parameters;
+  if (p->model != NULL)
+    count_trained(p->model, p->plan, table);
+  return p->model != NULL || training_is_of_all(&p->plan->training) ||
+         fail_input(error, "--train and --freeze need --model: --params says nothing of its layers");
 }
 
 static gboolean read_capacity(const MemoryOptions *o, MemoryTable *table, GError **error) {
@@ -356,9 +375,12 @@ static int print(const MemoryOptions *o, const MemoryTable *table) {
     g_autofree char *json = json_report_memory(&report);
     g_string_append(out, json);
   } else {
-    g_autofree char *title = o->plan.model != NULL
-                                 ? g_strdup_printf("%s: %.0f parameters", o->plan.model->name, table->parameters)
-                                 : g_strdup_printf("%.6g parameters", table->parameters);
+    g_autofree char *trained = table->held.trained != table->parameters
+                                   ? g_strdup_printf(", %.0f trained", table->held.trained)
+                                   : g_strdup("");
+    g_autofree char *title = o->plan.model != NULL ? g_strdup_printf("%s: %.0f parameters%s", o->plan.model->name,
+                                                                     table->parameters, trained)
+                                                   : g_strdup_printf("%.6g parameters", table->parameters);
     print_table(table, title, out);
     if (!table->has_activations)
       print_step(table, out);

@@ -165,6 +165,8 @@ static OpTime time_work(const Costing *costing, const Timing *timing, const Work
     return timing_of_work(timing, work);
   const Site *site = costing->site;
   const Method *method = costing->workload->method;
+  if (work->parameters == 0) /* nothing on this rank is trained */
+    return (OpTime){0};
   WorkItem item = workload_optimizer_item(costing->workload, work->parameters);
   if (work->on_host) {
     const double update_s = copy_cost_update_s(site->machine->cluster, site->n_sharing, item.bytes);

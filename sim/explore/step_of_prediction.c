@@ -1,6 +1,7 @@
 #include "step_of_prediction.h"
 
 #include "mixed_gpus.h"
+#include "trained_parameters.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,6 +16,10 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
                        .plan = plan,
                        .n_layers = prediction->workload->model->n_layers,
                        .n_experts = prediction->workload->model->experts.n,
+                       .trained_parameters =
+                           training_is_of_all(&plan->training)
+                               ? 0
+                               : trained_parameters(prediction->workload->model, &plan->training, FALSE),
                        .n_next_layers = prediction->workload->model->n_next_layers - plan->mtp_layers,
                        .trains_next_layers = !prediction->workload->model->other_next_layers,
                        .window = model_window(prediction->workload->model, plan->seq_len),

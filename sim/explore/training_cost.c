@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "trained_parameters.h"
 #include "units.h"
 
 double goodput_share(double mtbf_s, double restart_s, double checkpoint_s, double interval_s) {
@@ -21,9 +22,10 @@ double goodput_best_interval_s(double mtbf_s, double checkpoint_s) {
   return low * mtbf_s;
 }
 
-/* Gradients are made anew. */
+/* Gradients are made anew, and frozen weights are where they came from. */
 double goodput_checkpoint_bytes(const Model *model, const Plan *plan) {
-  return (double)model_parameters(model) * (plan->recipe.weights + recipe_optimizer_bytes(&plan->recipe));
+  return trained_parameters(model, &plan->training, FALSE) *
+         (plan->recipe.weights + recipe_optimizer_bytes(&plan->recipe));
 }
 
 /* What does not depend on the step's time, and the best interval. */

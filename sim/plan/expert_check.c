@@ -1,7 +1,7 @@
 /* Which ranks form an expert-parallel group, and whether experts can be divided over them. */
 #include "error.h"
-#include "units.h"
 #include "plan.h"
+#include "units.h"
 
 /* Groups of ep consist of ranks that otherwise hold the same: neighbours along tp (unless it cuts experts), cp, and
  * dp within a set of ZeRO shards. */

@@ -69,6 +69,10 @@ gboolean plan_recomputes_nothing(const Plan *plan);
  * recompute. `model` may be NULL. */
 gboolean plan_complete_recompute(Plan *plan, const Model *model, GError **error);
 
+/* IMPOSSIBLE for what the model does not have, for what leaves nothing to train, and for what adapters or frozen
+ * weights are not modelled with. `model` may be NULL. */
+gboolean plan_check_training(const Plan *plan, const Model *model, GError **error);
+
 /* IMPOSSIBLE for offloaded weights without ZeRO-3 or with the optimizer on the GPU, and if the cluster (may be
  * NULL) lacks a fact that is needed: host link, host memory, its bandwidth, NVMe drives. The message names the key
  * to add. */

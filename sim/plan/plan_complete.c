@@ -1,7 +1,7 @@
 /* A plan is completed and checked in small steps, each of which may rely on those before it:
  *
  *     ranges → ranks (dp, gpus) → sizes (batch, sequence, schedule) → batch → pipeline → tensor cut → context cut
- *            → sequence → ZeRO → experts → heads → recompute → machine → precision → disturbances
+ *            → sequence → ZeRO → experts → heads → recompute → training → machine → precision → disturbances
  *            → size of the simulation
  *
  * A value that makes no sense by itself is bad usage (INPUT); values that clash are IMPOSSIBLE, and both are
@@ -268,6 +268,10 @@ static gboolean check_recompute(Plan *plan, const Model *model, const Cluster *c
   return plan_complete_recompute(plan, model, error);
 }
 
+static gboolean check_training(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  return plan_check_training(plan, model, error);
+}
+
 static gboolean check_machine(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   if (plan->rank_map != NULL && !rank_map_check(plan->rank_map, plan->gpus, cluster, error))
     return FALSE;
@@ -398,9 +402,10 @@ gboolean plan_complete_batch(Plan *plan, const Model *model, const Cluster *clus
 
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   static const Step steps[] = {
-      complete_ranks,  complete_sizes,     check_batch,   check_pipeline, check_tensor_cut,   check_context,
-      check_sequence,  check_zero,         check_experts, check_mtp,      check_recompute,    check_machine,
-      check_precision, check_disturbances, check_offload, check_passes,   check_layer_passes, check_length,
+      complete_ranks,  complete_sizes, check_batch,        check_pipeline,  check_tensor_cut,
+      check_context,   check_sequence, check_zero,         check_experts,   check_mtp,
+      check_recompute, check_training, check_machine,      check_precision, check_disturbances,
+      check_offload,   check_passes,   check_layer_passes, check_length,
   };
   if (!plan_fields_check_ranges(plan, error) || !plan_open_schedule(plan, error))
     return FALSE;

@@ -78,6 +78,25 @@ static gboolean set_recompute(PlanTarget *target, const char *what, const char *
   return TRUE;
 }
 
+static gboolean set_train(PlanTarget *target, const char *what, const char *text, GError **error) {
+  return training_parse_train(what, text, &target->plan->training, error);
+}
+
+static gboolean set_freeze(PlanTarget *target, const char *what, const char *text, GError **error) {
+  return training_parse_freeze(what, text, &target->plan->training, error);
+}
+
+/* Few of either are ever used. */
+static const char *train_text(const Plan *plan) {
+  g_autofree char *text = training_train_text(&plan->training);
+  return g_intern_string(text);
+}
+
+static const char *freeze_text(const Plan *plan) {
+  g_autofree char *text = training_freeze_text(&plan->training);
+  return g_intern_string(text);
+}
+
 static gboolean set_modules(PlanTarget *target, const char *what, const char *text, GError **error) {
   return recompute_modules_parse(what, text, &target->plan->recompute_modules, error);
 }
@@ -256,13 +275,19 @@ static const PlanField fields[] = {
      "what --recompute selective recomputes, joined by +: core_attn, layernorm, mla_up_proj, moe_act, shared_experts, "
      "mlp, moe",
      PLAN_OWN_TEXT, .set = set_modules, .text = modules_text, .otherwise = " core_attn, or the framework's"},
+    {"train", "WHAT",
+     "full, or lora:RANK: adapters beside the products of layers, all weights frozen; lora:16:q_proj+v_proj: of these "
+     "products alone",
+     PLAN_OWN_TEXT, .set = set_train, .text = train_text, .by_default = "full"},
+    {"freeze", "WHAT", "what is not trained, joined by +: embedding, layers:N (the first N), head; or none",
+     PLAN_OWN_TEXT, .set = set_freeze, .text = freeze_text, .by_default = "none"},
     {"sequence-parallel", "on|off", "on or off", PLAN_SWITCH, IN_PLAN(sequence_parallel), .by_default = "off"},
     {"precision", "NAME", "bf16, fp16, fp32, fp8, mxfp8 or nvfp4", PLAN_CHOICE, IN_PLAN(precision),
      .names = precision_names, .set = set_precision, .by_default = "bf16"},
     {"recipe", "NAME",
      "bytes per parameter: bf16+master, megatron, no-master (moments in fp32), pure-bf16 (in bf16), fp32-grads, "
-     "fp32, fp8+master, megatron-fp8, deepseek-v3, or spelled out as w2+g4+p4+m4+v4: weights, gradients, master copy, "
-     "moments",
+     "fp32, fp8+master, megatron-fp8, deepseek-v3, qlora (adapters beside 4-bit weights), or spelled out as "
+     "w2+g4+p4+m4+v4: weights, gradients, master copy, moments; +f0.5: frozen weights of layers",
      PLAN_OWN_TEXT, .set = set_recipe, .text = recipe_text, .turn = 2, .by_default = "bf16+master",
      .otherwise = "; fp32 with --precision fp32"},
     {"attention", "KIND", "flash or unfused", PLAN_CHOICE, IN_PLAN(attention), .names = attention_names,

@@ -266,10 +266,10 @@ static const Quirk quirks[] = {
      .meaning =
          "the bias of a row-parallel linear is added by the kernel that adds the residual, or by one of its own"},
     {"time.strided_rate", QUIRK_NUMBER, IN_TIME(strided_rate), RANGE(0.05, 1), .part = QUIRK_PART_KERNELS,
-     .meaning =
-         "share of the HBM rate reached by PyTorch operations that read or write parts of rows, or broadcast an "
-         "operand: those of scaled_rotation, expert_operations and permutation_rate, and with plain kernels of rotation "
-         "(default 1)"},
+     .meaning = "share of the HBM rate reached by PyTorch operations that read or write parts of rows, or broadcast an "
+                "operand: those of scaled_rotation, expert_operations and permutation_rate, and with plain kernels of "
+                "rotation "
+                "(default 1)"},
     {"time.recompute_end", QUIRK_CHOICE, IN_TIME(recompute_end), CHOICES("whole", "needed"), .part = QUIRK_PART_KERNELS,
      .meaning = "full recompute reruns the whole layer, or stops after the last tensor that backward reads: in a dense "
                 "layer without dropout or norms after its branches, before the MLP's last product, whose result is not "

@@ -10,13 +10,29 @@ static gint64 linear_parameters(const Linear *linear) {
   return linear->n * (linear->k + (linear->has_bias ? 1 : 0));
 }
 
-static gint64 linears_parameters(const LocalSizes *local, Piece piece) {
+gint64 local_linear_parameters(const LocalSizes *local, Piece piece) {
   gint64 parameters = 0;
   LinearKind kinds[N_LINEARS];
   const int n = layer_linears(local, piece, kinds);
   for (int i = 0; i < n; i++) {
     const Linear linear = linear_of(local, kinds[i]);
     parameters += linear.group * linear_parameters(&linear);
+  }
+  return parameters;
+}
+
+gint64 local_adapter_parameters(const LocalSizes *local, Piece piece, gboolean of_experts, gboolean summed) {
+  gint64 parameters = 0;
+  LinearKind kinds[N_LINEARS];
+  const int n = layer_linears(local, piece, kinds);
+  for (int i = 0; i < n; i++) {
+    const Linear linear = linear_of(local, kinds[i]);
+    Adapter adapters[MOST_ADAPTERS];
+    const int n_adapters = adapters_of(local, kinds[i], &linear, adapters);
+    for (int a = 0; a < n_adapters; a++)
+      if ((kinds[i] == LINEAR_EXPERT_UP || kinds[i] == LINEAR_EXPERT_DOWN) == of_experts)
+        parameters += adapters[a].group * local->method->training.rank *
+                      (summed ? adapters[a].n_summed : adapters[a].n + adapters[a].k);
   }
   return parameters;
 }
@@ -48,7 +64,7 @@ static gint64 norms_parameters(const LocalSizes *local) {
 static gint64 layer_parameters(const LocalSizes *local, Piece piece) {
   const Model *model = local->model;
   return norms_parameters(local) + model_qk_norm_parameters(model) + latent_norm_parameters(model) +
-         (model->has_sinks ? local->heads : 0) + linears_parameters(local, piece) +
+         (model->has_sinks ? local->heads : 0) + local_linear_parameters(local, piece) +
          (piece == PIECE_LAYER && local->n_experts > 0 ? router_parameters(model) : 0);
 }
 

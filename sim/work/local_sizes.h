@@ -66,6 +66,10 @@ gint64 local_piece_vectors(const LocalSizes *local, Piece piece);     /* number 
 gint64 local_expert_parameters(const LocalSizes *local, Piece piece); /* those of the rank's experts */
 gint64 local_layer_matrices(const LocalSizes *local); /* elements of a layer's linears; of experts, those of
                                               one */
+gint64 local_linear_parameters(const LocalSizes *local,
+                               Piece piece); /* those of a layer's linears, experts' included */
+/* Those of a layer's adapters, of experts' or of the others'; `summed`: only those whose gradients tp sums. */
+gint64 local_adapter_parameters(const LocalSizes *local, Piece piece, gboolean of_experts, gboolean summed);
 /* Parameters that every tp rank holds whole, but whose gradient it computes only from its own tokens or heads, so
  * that the gradients are all-reduced over tp: under sequence parallelism everything that tp does not cut, otherwise
  * norms of q and k. */

@@ -11,10 +11,15 @@
  *
  * Each head that predicts a further token adds a layer of the last kind, logits, and 2·h·2h for its input.
  *
+ * Of frozen weights there is no weight gradient, and before the first layer that is trained no input gradient: LoRA
+ * counts two of the three passes of the model's products, attention's in full, and three of its adapters'. So the MFU
+ * of fine-tuning compares with that of training.
+ *
  * For GPT (f = 4h, q = kv = h) with attention in full, three passes give Megatron's 72·B·s·l·h²·(1 + s/(6h) +
  * V/(12·l·h)); its 96·…(1 + s/(6h) + V/(16·l·h)) is that plus the layers' forward again. By `6n` every parameter that
  * a token meets costs 2 FLOPs per token and pass, and attention nothing. */
 #include "pieces.h"
+#include "trained_parameters.h"
 
 static const double passes = 3; /* forward, input gradient, weight gradient */
 
@@ -96,7 +101,48 @@ static double model_flops(const Workload *workload) {
          2.0 * model->hidden * model->vocab;
 }
 
+/* Multiplied and added in the adapters of a layer, per token. */
+static double adapter_products(const Model *model, const TrainedParts *training, gboolean with_experts) {
+  return training->rank * adapter_widths(model, training, with_experts ? model->experts.per_token : 0);
+}
+
+/* Layers of a pipe, by their pieces. */
+static void count_all_layers(const Workload *workload, double counts[N_PIECES]) {
+  for (Piece piece = 0; piece < N_PIECES; piece++)
+    counts[piece] = 0;
+  for (int stage = 0; stage < workload->n_stages; stage++) {
+    const StageLayers *layers = &workload->stages[stage].layers;
+    int of_stage[N_PIECES];
+    count_layers(layers->n_layers, layers->n_dense, &layers->others, of_stage);
+    for (Piece piece = PIECE_EMBEDDING + 1; piece < PIECE_HEAD; piece++)
+      counts[piece] += (double)of_stage[piece] / workload->placement->n_pipes;
+  }
+}
+
+/* Where not all is trained, per token: a forward of everything, input gradients down to the first layer that is
+ * trained, and weight gradients of what is. */
+static double trained_flops(const Workload *workload) {
+  const Model *model = workload->model;
+  const Method *method = workload->method;
+  const TrainedParts *training = &method->training;
+  const double attention = layer_attention_flops(workload);
+  double flops = 2.0 * model->hidden * model->vocab * (2 + workload_trains_table(workload, PIECE_HEAD)),
+         counts[N_PIECES];
+  count_all_layers(workload, counts);
+  for (Piece piece = PIECE_EMBEDDING + 1; piece < PIECE_HEAD; piece++) {
+    const gboolean with_experts = model_has_experts(model) && !piece_is_dense(piece),
+                   is_back = piece_passes_back(method, piece), is_trained = piece_trains(method, piece);
+    const double linears = linear_flops(model, !with_experts, with_experts);
+    flops +=
+        counts[piece] * (linears * (1 + is_back + (is_trained && training->rank == 0)) + attention * (1 + 2 * is_back) +
+                         (is_trained ? passes * 2 * adapter_products(model, training, with_experts) : 0));
+  }
+  return flops;
+}
+
 double workload_model_flops(const Workload *workload) {
+  if (!training_is_of_all(&workload->method->training))
+    return tokens_per_step(workload) * trained_flops(workload);
   return passes * tokens_per_step(workload) * model_flops(workload);
 }
 
@@ -132,17 +178,13 @@ static double module_flops(const Workload *workload) {
  * last ones alone. */
 static double layers_again(const Workload *workload, gboolean with_experts, gboolean last_ones) {
   const gboolean has_experts = model_has_experts(workload->model);
-  double n = 0;
-  for (int stage = 0; stage < workload->n_stages; stage++) {
-    const StageLayers *layers = &workload->stages[stage].layers;
-    int counts[N_PIECES];
-    count_layers(layers->n_layers, layers->n_dense, &layers->others, counts);
-    for (Piece piece = PIECE_EMBEDDING + 1; piece < PIECE_HEAD; piece++)
-      if (workload_recomputes(workload->method, piece) && (has_experts && !piece_is_dense(piece)) == with_experts &&
-          !(last_ones && piece_is_apart(piece)))
-        n += counts[piece];
-  }
-  return n / workload->placement->n_pipes;
+  double n = 0, counts[N_PIECES];
+  count_all_layers(workload, counts);
+  for (Piece piece = PIECE_EMBEDDING + 1; piece < PIECE_HEAD; piece++)
+    if (piece_recomputes(workload->method, piece) && (has_experts && !piece_is_dense(piece)) == with_experts &&
+        !(last_ones && piece_is_apart(piece)))
+      n += counts[piece];
+  return n;
 }
 
 /* The product of each dense layer that full recompute omits. */
@@ -155,8 +197,11 @@ static double left_out_flops(const Workload *workload) {
 
 static double recomputed_linears(const Workload *workload) {
   const Model *model = workload->model;
-  if (workload->method->flops != FLOPS_6N || !head_recomputes(workload->method))
-    return linear_flops(model, layers_again(workload, FALSE, FALSE), layers_again(workload, TRUE, FALSE));
+  const TrainedParts *training = &workload->method->training;
+  const double n_without = layers_again(workload, FALSE, FALSE), n_with = layers_again(workload, TRUE, FALSE);
+  if (workload->method->flops != FLOPS_6N || !head_recomputes(workload->method) || !training_is_of_all(training))
+    return linear_flops(model, n_without, n_with) + 2 * n_without * adapter_products(model, training, FALSE) +
+           (n_with > 0 ? 2 * n_with * adapter_products(model, training, TRUE) : 0);
   return 2.0 * (model_active_parameters(model) - model_embedding_parameters(model) - model_head_parameters(model));
 }
 

@@ -63,39 +63,45 @@ static void add_tiers(const Method *method, int zero, const StateBytes *whole, d
 
 /* Each micro-batch gathers ZeRO-3's weights for its forward and for its backward. Its gradients are reduced with it
  * from ZeRO-2 on, unless they are summed first. */
-static double sent_bytes(const Method *method, double parameters, int shards, int replicas, int zero) {
+static double sent_bytes(const Method *method, double parameters, double frozen_bytes, int shards, int replicas,
+                         int zero) {
   const double weights = method->recipe.weights * parameters, gradients = method->gradient_sum_bytes * parameters;
   const double part = (shards - 1.0) / shards, between = 2 * (replicas - 1.0) / replicas / shards;
   if (!zero_shards_optimizer(zero))
     return 2 * (shards * replicas - 1.0) / (shards * replicas) * gradients;
   const double each = (double)method->n_micro_batches;
   const double sums = zero_shards_gradients(zero) && !method->sums_whole ? each : 1;
-  return sums * part * gradients + between * gradients + (zero_shards_weights(zero) ? 2 * each : 1) * part * weights;
+  return sums * part * gradients + between * gradients +
+         part * (zero_shards_weights(zero) ? 2 * each * (weights + frozen_bytes) : weights);
 }
 
-static void add_state(const Method *method, double parameters, int shards, int replicas, int zero, RankState *state) {
+static void add_state(const Method *method, double parameters, double frozen_bytes, int shards, int replicas, int zero,
+                      RankState *state) {
   const Recipe on_gpu = recipe_on_gpu(method, zero);
   const StateBytes held = state_memory(&on_gpu, parameters, zero, shards),
                    whole = state_memory(&method->recipe, parameters, zero, shards);
   const double updated = parameters / (zero_shards_optimizer(zero) ? shards : 1);
-  state->on_gpu.weights_bytes += held.weights_bytes;
+  state->on_gpu.weights_bytes += held.weights_bytes + frozen_bytes / (zero_shards_weights(zero) ? shards : 1);
   state->on_gpu.gradients_bytes += held.gradients_bytes;
   state->on_gpu.optimizer_bytes += held.optimizer_bytes;
   state->made_bytes += updated * method->update_bytes;
-  state->sent_bytes += sent_bytes(method, parameters, shards, replicas, zero);
+  state->sent_bytes += sent_bytes(method, parameters, frozen_bytes, shards, replicas, zero);
   add_tiers(method, zero, &whole, updated, state);
 }
 
-RankState rank_state(const Method *method, double parameters, double experts, int zero) {
-  const double others = (parameters - experts) / ((double)method->tp * method->pp);
-  const double own_experts = experts / ((double)method->ep * method->expert_tp * method->pp);
+RankState rank_state(const Method *method, const HeldParameters *held, int zero) {
+  const double ranks = (double)method->tp * method->pp,
+               expert_ranks = (double)method->ep * method->expert_tp * method->pp;
   const int of_experts = AXIS_BIT_EXPERT_SHARD | AXIS_BIT_DP_REPLICA;
   RankState state = {0};
   Layout layout;
   layout_init(&layout, method);
-  add_state(method, others, layout.n_shards, method->data_ranks / layout.n_shards, zero, &state);
-  if (experts > 0)
-    add_state(method, own_experts, layout.n_expert_shards,
-              layout_group_size(&layout, (AxisSet)of_experts) / layout.n_expert_shards, zero, &state);
+  add_state(method, (held->trained - held->trained_experts) / ranks,
+            (held->frozen_bytes - held->frozen_experts_bytes) / ranks, layout.n_shards,
+            method->data_ranks / layout.n_shards, zero, &state);
+  if (held->trained_experts > 0 || held->frozen_experts_bytes > 0)
+    add_state(method, held->trained_experts / expert_ranks, held->frozen_experts_bytes / expert_ranks,
+              layout.n_expert_shards, layout_group_size(&layout, (AxisSet)of_experts) / layout.n_expert_shards, zero,
+              &state);
   return state;
 }

@@ -19,8 +19,12 @@ typedef struct {
   double sent_bytes; /* by this rank in a step, to sum gradients and to gather weights over dp × cp, as rings do:
                         (N − 1)/N of the buffer for a reduce-scatter or an all-gather, twice that for an all-reduce */
 } RankState;
-/* Of all parameters, `experts` are those in experts. */
-RankState rank_state(const Method *method, double parameters, double experts, int zero);
+/* Of the model, and of adapters beside it. */
+typedef struct {
+  double trained, trained_experts;           /* all, and those in experts */
+  double frozen_bytes, frozen_experts_bytes; /* weights of the others */
+} HeldParameters;
+RankState rank_state(const Method *method, const HeldParameters *held, int zero);
 /* The recipe's part that stays on the GPUs: from ZeRO-2 on gradients leave with the optimizer, below they accumulate
  * on the GPU. */
 Recipe recipe_on_gpu(const Method *method, int zero);

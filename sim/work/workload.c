@@ -20,6 +20,66 @@ static void count_pieces(const StageLayers *layers, int counts[N_PIECES]) {
   counts[PIECE_HEAD] = layers->has_head != 0;
 }
 
+/* --- what is trained --- */
+
+gboolean workload_trains_table(const Workload *workload, Piece piece) {
+  return piece == PIECE_HEAD ? logits_train(workload->model, workload->method)
+                             : piece_trains(workload->method, PIECE_EMBEDDING);
+}
+
+static gint64 trained_of(const Workload *workload, const LocalSizes *local, Piece piece, gboolean of_experts) {
+  const gint64 all = of_experts ? workload->expert_parameters[piece] : workload->piece_parameters[piece];
+  if (!piece_trains(workload->method, piece))
+    return 0;
+  if (piece_is_layer(piece) && workload->method->training.rank > 0)
+    return local_adapter_parameters(local, piece_family(piece), TRUE, FALSE) +
+           (of_experts ? 0 : local_adapter_parameters(local, piece_family(piece), FALSE, FALSE));
+  const gboolean has_table = piece == PIECE_HEAD && !of_experts;
+  return has_table && !logits_train(local->model, local->method) ? all - local_vocab_parameters(local) : all;
+}
+
+/* Frozen ones in the format that the recipe has for those of layers' products, or in which they are computed with. */
+static double frozen_bytes(const Workload *workload, const LocalSizes *local, Piece piece, gboolean of_experts) {
+  const Recipe *recipe = &workload->method->recipe;
+  const gint64 of_products = of_experts              ? local_expert_parameters(local, piece_family(piece))
+                             : piece_is_layer(piece) ? local_linear_parameters(local, piece_family(piece))
+                                                     : 0;
+  const gint64 frozen = (of_experts ? workload->expert_parameters[piece] : workload->piece_parameters[piece]) -
+                        trained_of(workload, local, piece, of_experts);
+  const gint64 narrow = MIN(frozen, of_products);
+  return recipe->frozen > 0 ? recipe->frozen * (double)narrow + local->element_bytes * (double)(frozen - narrow)
+                            : recipe->weights * (double)frozen;
+}
+
+/* Adapters are parameters of their layers. */
+static void settle_training(Workload *workload, const LocalSizes *local) {
+  const gboolean is_adapted = workload->method->training.rank > 0;
+  for (Piece piece = 0; piece < N_PIECES; piece++) {
+    if (is_adapted && piece_is_layer(piece) && !piece_is_frozen(piece)) {
+      const gint64 of_experts = local_adapter_parameters(local, piece_family(piece), TRUE, FALSE);
+      workload->expert_parameters[piece] += of_experts;
+      workload->piece_parameters[piece] +=
+          of_experts + local_adapter_parameters(local, piece_family(piece), FALSE, FALSE);
+    }
+    workload->trained[piece] = trained_of(workload, local, piece, FALSE);
+    workload->trained_experts[piece] = trained_of(workload, local, piece, TRUE);
+    workload->weight_bytes[piece] = workload->method->recipe.weights * (double)workload->trained[piece] +
+                                    frozen_bytes(workload, local, piece, FALSE);
+    workload->expert_weight_bytes[piece] = workload->method->recipe.weights * (double)workload->trained_experts[piece] +
+                                           frozen_bytes(workload, local, piece, TRUE);
+  }
+}
+
+/* Of a piece's trained parameters those whose gradients tp sums. */
+static gint64 tp_summed_of(const Workload *workload, const LocalSizes *local, Piece piece) {
+  if (!piece_trains(workload->method, piece))
+    return 0;
+  if (piece_is_layer(piece) && workload->method->training.rank > 0)
+    return local_adapter_parameters(local, piece_family(piece), FALSE, TRUE) +
+           local_adapter_parameters(local, piece_family(piece), TRUE, TRUE);
+  return local_tp_summed_parameters(local, piece_family(piece));
+}
+
 /* --- kinds of layers ---
  *
  *     uniform, n = 3   first · · | first · · | first ·     first: kept input, all three made again at once; the others
@@ -29,11 +89,6 @@ static void count_pieces(const StageLayers *layers, int counts[N_PIECES]) {
  *
  * A uniform group's layers are listed one by one, each made again right before its backward: the same kernels in
  * another order. */
-
-gboolean workload_recomputes(const Method *method, Piece piece) {
-  const gboolean is_kept = piece_is_apart(piece) && method->recomputes != RECOMPUTE_FULL;
-  return method->recompute == RECOMPUTE_FULL && piece_is_layer(piece) && !is_kept;
-}
 
 static gboolean has_apart(const Method *method) {
   return method->recompute == RECOMPUTE_FULL && (method->recomputes == RECOMPUTE_BLOCK || method->recompute_layers > 1);
@@ -53,16 +108,20 @@ static gboolean is_apart(const Method *method, int i) {
 }
 
 static void count_others(const Workload *workload, StageLayers *layers) {
-  for (int i = 0; i < layers->n_layers && has_apart(workload->method); i++) {
+  const gboolean has_others = has_apart(workload->method) || workload->method->training.frozen_layers > 0;
+  for (int i = 0; i < layers->n_layers && has_others; i++) {
     const gboolean is_dense = model_dense_layers(workload->model, layers->first_layer + i, 1) > 0;
-    const Piece piece = piece_of_layer(is_dense, FALSE, is_apart(workload->method, i));
+    const gboolean is_frozen = layers->first_layer + i < workload->method->training.frozen_layers;
+    const Piece piece =
+        piece_of_layer(is_dense, is_frozen, has_apart(workload->method) && is_apart(workload->method, i));
     layers->others.n[piece] += piece != piece_family(piece);
   }
 }
 
 /* Whether some layer may be of this kind. */
 static gboolean is_used(const Workload *workload, Piece piece) {
-  return !piece_is_frozen(piece) && (!piece_is_apart(piece) || has_apart(workload->method)) &&
+  return (!piece_is_frozen(piece) || workload->method->training.frozen_layers > 0) &&
+         (!piece_is_apart(piece) || has_apart(workload->method)) &&
          (!piece_is_dense(piece) || model_has_experts(workload->model));
 }
 
@@ -74,6 +133,10 @@ static void sum_parameters(const Workload *workload, const gint64 tp_summed[N_PI
     stage->parameters += counts[piece] * workload->piece_parameters[piece];
     stage->expert_parameters += counts[piece] * workload->expert_parameters[piece];
     stage->tp_summed_parameters += counts[piece] * tp_summed[piece];
+    stage->trained += counts[piece] * workload->trained[piece];
+    stage->trained_experts += counts[piece] * workload->trained_experts[piece];
+    stage->weight_bytes += counts[piece] * workload->weight_bytes[piece];
+    stage->expert_weight_bytes += counts[piece] * workload->expert_weight_bytes[piece];
   }
 }
 
@@ -104,6 +167,17 @@ gboolean workload_heads_read_embedding(const Workload *workload) {
   return workload->method->mtp_layers > 0 && !workload->model->tied && workload->tied_parameters == 0;
 }
 
+/* Per parameter of the word table, and of the output layer's matrix. */
+static double table_weight_bytes(const Workload *workload) {
+  const Recipe *recipe = &workload->method->recipe;
+  const gboolean is_wide = recipe->frozen > 0 && !workload_trains_table(workload, PIECE_EMBEDDING);
+  return is_wide ? precision_info(workload->method->precision)->element_bytes : recipe->weights;
+}
+
+double workload_table_bytes(const Workload *workload) {
+  return (double)workload->shared_parameters * table_weight_bytes(workload);
+}
+
 static void share_vocabulary(Workload *workload, const LocalSizes *local) {
   const gint64 vocabulary = local_vocab_parameters(local);
   if (!workload->model->tied)
@@ -114,8 +188,13 @@ static void share_vocabulary(Workload *workload, const LocalSizes *local) {
   }
   workload->shared_parameters = vocabulary;
   for (int stage = 0; stage < workload->n_stages; stage++)
-    if (workload->stages[stage].layers.has_head)
-      workload->stages[stage].parameters -= vocabulary;
+    if (workload->stages[stage].layers.has_head) {
+      StageWork *head = &workload->stages[stage];
+      const gboolean is_trained = logits_train(local->model, local->method);
+      head->parameters -= vocabulary;
+      head->trained -= is_trained ? vocabulary : 0;
+      head->weight_bytes -= table_weight_bytes(workload) * (double)vocabulary;
+    }
 }
 
 /* The layers of a pipe's stages. The plan's pipeline_layout, if one was asked for, becomes the resulting list. Owned
@@ -141,7 +220,7 @@ static void init_stages(Workload *workload, const LocalSizes *local) {
   g_autofree int *layers = deal_layers(workload, length);
   gint64 tp_summed[N_PIECES];
   for (Piece piece = 0; piece < N_PIECES; piece++)
-    tp_summed[piece] = local_tp_summed_parameters(local, piece_family(piece));
+    tp_summed[piece] = tp_summed_of(workload, local, piece);
   for (int i = 0, first = 0; i < workload->n_stages; i++) {
     const int at = i % length;
     first = at == 0 ? 0 : first + layers[at - 1];
@@ -154,23 +233,32 @@ static void init_stages(Workload *workload, const LocalSizes *local) {
   share_vocabulary(workload, local);
 }
 
-/* The parameters of a piece that are copied out of the gather's buffer, and whose gradients are copied into the
- * reduction's; 0: neither has a buffer. */
-static double copied_parameters(const Workload *workload, const LocalSizes *local, Piece piece) {
+/* What of a piece is copied out of the gather's buffer, and whose gradients are copied into the reduction's; 0: neither
+ * has a buffer. Of the piece alone, without an embedding that heads have beside it. */
+static CopiedParameters copied_parameters(const Workload *workload, const LocalSizes *local, Piece piece) {
   const Method *method = workload->method;
   const Layout *layout = &workload->layout;
   if (!zero_shards_weights(method->zero) || method->time.zero3.buffers == ZERO3_BUFFERS_SHARED)
-    return 0;
-  const gint64 experts = local_expert_parameters(local, piece), others = local_piece_parameters(local, piece) - experts;
-  return (layout->n_shards > 1 ? (double)others : 0) + (layout->n_expert_shards > 1 ? (double)experts : 0);
+    return (CopiedParameters){0};
+  const gint64 experts = local_expert_parameters(local, piece_family(piece)),
+               others = local_piece_parameters(local, piece_family(piece)) - experts;
+  const double share = layout->n_shards > 1, of_experts = layout->n_expert_shards > 1;
+  if (training_is_of_all(&method->training)) {
+    const double copied = share * (double)others + of_experts * (double)experts;
+    return (CopiedParameters){method->recipe.weights * copied, copied};
+  }
+  return (CopiedParameters){share * (workload->weight_bytes[piece] - workload->expert_weight_bytes[piece]) +
+                                of_experts * workload->expert_weight_bytes[piece],
+                            share * (double)(workload->trained[piece] - workload->trained_experts[piece]) +
+                                of_experts * (double)workload->trained_experts[piece]};
 }
 
 static void list_work(Workload *workload, const LocalSizes *local) {
   WorkItems all = {0};
   for (Piece piece = 0; piece < N_PIECES; piece++) {
-    const double copied = copied_parameters(workload, local, piece_family(piece));
+    const CopiedParameters copied = copied_parameters(workload, local, piece);
     for (Phase phase = PHASE_F; phase < PHASE_OPTIMIZER && is_used(workload, piece); phase++)
-      workload->work[piece][phase] = piece_list(local, piece, phase, copied, &all);
+      workload->work[piece][phase] = piece_list(local, piece, phase, &copied, &all);
   }
   workload->items = all.items;
   for (int piece = 0, first = 0; piece < N_PIECES; piece++)
@@ -190,8 +278,10 @@ static double kept_table_bytes(const Workload *workload) {
   const Method *method = workload->method;
   const gboolean is_kept = method->memory.word_table == WORD_TABLE_KEPT && zero_shards_weights(method->zero) &&
                            method->pp == 1 && workload->layout.n_shards > 1 && !workload->model->tied;
-  const double parameters = is_kept ? (double)workload->piece_parameters[PIECE_EMBEDDING] : 0;
-  return (method->recipe.weights + method->recipe.gradients) * parameters;
+  if (!is_kept)
+    return 0;
+  return workload->weight_bytes[PIECE_EMBEDDING] +
+         method->recipe.gradients * (double)workload->trained[PIECE_EMBEDDING];
 }
 
 /* The most that are recomputed at once. */
@@ -200,6 +290,19 @@ static int layers_at_once(const Workload *workload) {
   int most = 1;
   for (int stage = 0; stage < workload->n_stages && method->recomputes == RECOMPUTE_FULL; stage++)
     most = MAX(most, MIN(method->recompute_layers, workload->stages[stage].layers.n_layers));
+  return most;
+}
+
+/* The widest frozen weights as they are computed with, if they are kept in fewer bits. */
+static double widened_bytes(const Workload *workload, const LocalSizes *local) {
+  const double frozen = workload->method->recipe.frozen;
+  double most = 0;
+  LinearKind kinds[N_LINEARS];
+  const int n = frozen > 0 && frozen < local->linear_bytes ? layer_linears(local, PIECE_LAYER, kinds) : 0;
+  for (int i = 0; i < n; i++) {
+    const Linear linear = linear_of(local, kinds[i]);
+    most = MAX(most, local->linear_bytes * (double)(linear.n * linear.k));
+  }
   return most;
 }
 
@@ -219,13 +322,15 @@ static Workload *outline(const Model *model, Method *method, Placement *placemen
   if (pipeline_layout_is_balanced(method->pipeline_layout)) /* by the work of each stage */
     list_work(workload, &local);
   copy_embedding(workload, &local);
+  settle_training(workload, &local);
   init_stages(workload, &local);
   for (Piece piece = 0; piece < N_PIECES; piece++)
-    if (is_used(workload, piece) || !piece_is_layer(piece))
+    if (is_used(workload, piece) || piece == piece_family(piece))
       workload->memory[piece] = piece_memory(&local, piece, layers_at_once(workload));
   workload->framework_bytes = method->memory.fragmentation_bytes;
-  if (method->memory.spare_gradients == SPARE_GRADIENTS_KEPT)
+  if (method->memory.spare_gradients == SPARE_GRADIENTS_KEPT && method->training.rank == 0)
     workload->framework_bytes += local.element_bytes * local_layer_matrices(&local);
+  workload->framework_bytes += widened_bytes(workload, &local);
   if (local.n_experts > 0)
     workload->framework_bytes += expert_gathered_bytes(&local);
   if (method->data_ranks > 1)
@@ -295,13 +400,31 @@ double workload_optimizer_parameters(const Workload *workload, int stage) {
   g_assert(stage >= 0 && stage < workload->n_stages);
   const StageWork *work = &workload->stages[stage];
   if (!zero_shards_optimizer(workload->method->zero))
-    return (double)work->parameters;
-  return (double)(work->parameters - work->expert_parameters) / workload->layout.n_shards +
-         (double)work->expert_parameters / workload->layout.n_expert_shards;
+    return (double)work->trained;
+  return (double)(work->trained - work->trained_experts) / workload->layout.n_shards +
+         (double)work->trained_experts / workload->layout.n_expert_shards;
+}
+
+/* Of a layer with frozen weights: its linears, and two matrices for each adapter. */
+static int frozen_matrices(const Workload *workload, Piece piece, gboolean of_experts) {
+  const LocalSizes local = local_sizes_of(workload->model, workload->method);
+  LinearKind kinds[N_LINEARS];
+  const int n_linears = layer_linears(&local, piece_family(piece), kinds);
+  int n = 0;
+  for (int i = 0; i < n_linears; i++) {
+    Adapter adapters[MOST_ADAPTERS];
+    const Linear linear = linear_of(&local, kinds[i]);
+    const int n_adapters = piece_is_frozen(piece) ? 0 : adapters_of(&local, kinds[i], &linear, adapters);
+    if ((kinds[i] == LINEAR_EXPERT_UP || kinds[i] == LINEAR_EXPERT_DOWN) == of_experts)
+      n += (int)linear.group * (1 + 2 * n_adapters);
+  }
+  return n;
 }
 
 /* Each matrix has one product for its gradient; a rank's experts share one. */
 int workload_piece_matrices(const Workload *workload, Piece piece, gboolean of_experts) {
+  if (piece_is_layer(piece) && (workload->method->training.rank > 0 || piece_is_frozen(piece)))
+    return frozen_matrices(workload, piece, of_experts);
   const WorkList *list = &workload->work[piece][PHASE_W];
   int n = piece == PIECE_EMBEDDING && !of_experts;
   for (int i = 0; i < list->n_items; i++)
@@ -323,11 +446,13 @@ StateBytes workload_stage_state(const Workload *workload, int stage, int zero) {
   const StageWork *work = &workload->stages[stage];
   const Layout *layout = &workload->layout;
   const Recipe *recipe = &workload->method->recipe;
-  StateBytes sum = state_memory(recipe, (double)(work->parameters - work->expert_parameters), zero,
-                                zero_shards_optimizer(zero) ? layout->n_shards : 1);
-  const StateBytes experts = state_memory(recipe, (double)work->expert_parameters, zero,
-                                          zero_shards_optimizer(zero) ? layout->n_expert_shards : 1);
-  sum.weights_bytes = round(sum.weights_bytes + experts.weights_bytes);
+  const int shards = zero_shards_optimizer(zero) ? layout->n_shards : 1,
+            expert_shards = zero_shards_optimizer(zero) ? layout->n_expert_shards : 1;
+  StateBytes sum = state_memory(recipe, (double)(work->trained - work->trained_experts), zero, shards);
+  const StateBytes experts = state_memory(recipe, (double)work->trained_experts, zero, expert_shards);
+  const double others_bytes = work->weight_bytes - work->expert_weight_bytes; /* of frozen ones, too */
+  sum.weights_bytes = round(others_bytes / (zero_shards_weights(zero) ? shards : 1) +
+                            work->expert_weight_bytes / (zero_shards_weights(zero) ? expert_shards : 1));
   sum.gradients_bytes = round(sum.gradients_bytes + experts.gradients_bytes);
   sum.optimizer_bytes = round(sum.optimizer_bytes + experts.optimizer_bytes);
   return sum;
@@ -352,9 +477,9 @@ static double staying_gradients(const Workload *workload, int stage) {
   const gboolean is_cut = zero_shards_gradients(workload->method->zero);
   double parameters = 0;
   if (!workload_gradients_leave(workload, FALSE))
-    parameters += (double)(work->parameters - work->expert_parameters) / (is_cut ? layout->n_shards : 1);
+    parameters += (double)(work->trained - work->trained_experts) / (is_cut ? layout->n_shards : 1);
   if (!workload_gradients_leave(workload, TRUE))
-    parameters += (double)work->expert_parameters / (is_cut ? layout->n_expert_shards : 1);
+    parameters += (double)work->trained_experts / (is_cut ? layout->n_expert_shards : 1);
   return round(parameters * workload->method->recipe.gradients);
 }
 

@@ -17,6 +17,7 @@
 #pragma once
 #include "layout.h"
 #include "model.h"
+#include "piece_facts.h"
 #include "placement.h"
 #include "state_memory.h"
 #include "work_item.h"
@@ -46,8 +47,10 @@ typedef struct {
   gint64 expert_parameters; /* part of `parameters`: those of this rank's experts */
   gint64 parameters;        /* on one tp rank of this stage; a tied matrix counts on both end stages, or only with the
                                embedding if one rank holds both */
-  gint64 tp_summed_parameters; /* part of `parameters`: those whose gradients are summed over tp
-                                  (local_tp_summed_parameters()) */
+  gint64 trained_experts, trained;          /* of either, those that are trained */
+  double expert_weight_bytes, weight_bytes; /* of either, before ZeRO */
+  gint64 tp_summed_parameters;              /* part of `parameters`: those whose gradients are summed over tp
+                                               (local_tp_summed_parameters()) */
 } StageWork;
 
 typedef struct {
@@ -62,7 +65,9 @@ typedef struct {
   gint64 expert_parameters[N_PIECES]; /* part of piece_parameters: those of this rank's experts */
   gint64
       piece_parameters[N_PIECES]; /* on one tp rank; EMBEDDING's and HEAD's when present (tied: the matrix in both) */
-  StageWork *stages;              /* [pp · chunks], virtual stage order */
+  gint64 trained_experts[N_PIECES], trained[N_PIECES];          /* of either, those that are trained */
+  double expert_weight_bytes[N_PIECES], weight_bytes[N_PIECES]; /* of either */
+  StageWork *stages;                                            /* [pp · chunks], virtual stage order */
   int n_stages;
   gint64
       tied_parameters; /* of the matrix that first and last stage both hold on different ranks, per tp rank; else 0 */
@@ -91,8 +96,10 @@ Workload *workload_new(const Model *model, const Plan *plan, const Placement *pl
 void workload_free(Workload *workload);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Workload, workload_free)
 
-/* Whether full recompute makes a layer of this kind again. */
-gboolean workload_recomputes(const Method *method, Piece piece);
+/* Whether the word table is, and the matrix of the output layer. */
+gboolean workload_trains_table(const Workload *workload, Piece piece);
+/* Of the matrix that embedding and head share on one rank; 0: none. */
+double workload_table_bytes(const Workload *workload);
 
 /* One Adam step over `parameters` parameters on this GPU under the plan's recipe: one memory-bound kernel. */
 WorkItem workload_optimizer_item(const Workload *workload, double parameters);

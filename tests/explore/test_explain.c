@@ -27,7 +27,7 @@ TEST(nothing_taken_away_changes_nothing_and_anything_never_lengthens) {
       add_experts(&drawn);
     drawn.plan->fold = seed % 4 != 0;       /* expanded programs too */
     drawn.plan->contention = seed % 2 == 0; /* with it, who meets whom changes with times, and shares with that */
-    if (seed % 5 == 0 && drawn.cluster->host.link_efficiency > 0)
+    if (seed % 5 == 0 && drawn.cluster->host.link_efficiency > 0 && training_is_of_all(&drawn.plan->training))
       drawn.plan->offload = (Offload){.optimizer = TIER_HOST, .activations = TIER_HOST};
     g_autoptr(Prediction) prediction = predict_case(&drawn);
     g_autoptr(Metrics) same = what_if_times(prediction, 0, 0);

@@ -34,7 +34,7 @@ static void visit_launches(LaunchFramework framework, void (*visit)(const Worklo
       add_cp(&drawn);
     else if (seed % 4 == 1)
       add_experts(&drawn);
-    if (seed % 3 == 0 && drawn.cluster->host.link_efficiency > 0)
+    if (seed % 3 == 0 && drawn.cluster->host.link_efficiency > 0 && training_is_of_all(&drawn.plan->training))
       drawn.plan->offload.optimizer = TIER_HOST;
     g_autoptr(Workload) workload = planned(&drawn.model, drawn.cluster, drawn.plan);
     g_autoptr(GError) error = NULL;

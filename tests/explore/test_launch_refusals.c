@@ -42,6 +42,25 @@ static void spoil_sequence(Plan *plan) {
   plan->sequence_parallel = FALSE;
 }
 
+static void spoil_layers(Plan *plan, Recompute recompute) {
+  plan->zero = 2;
+  plan->recompute = recompute;
+  plan->recompute_layers = 2;
+}
+static void spoil_group(Plan *plan) {
+  spoil_layers(plan, RECOMPUTE_FULL);
+}
+static void spoil_block(Plan *plan) {
+  spoil_layers(plan, RECOMPUTE_BLOCK);
+}
+static void spoil_every(Plan *plan) {
+  spoil_layers(plan, RECOMPUTE_EVERY);
+}
+static void spoil_training(Plan *plan) {
+  plan->zero = 2;
+  plan->training.rank = 16;
+}
+
 static void spoil_heads(Plan *plan) {
   plan->tp = plan->pp = plan->dp = 1;
   plan->sequence_parallel = FALSE;
@@ -88,6 +107,32 @@ TEST(offloading_is_told_as_each_framework_has_it) {
   }
 }
 
+/* Layers recomputed two at a time, the first two of a stage, and every second. */
+TEST(frameworks_are_told_which_layers_to_recompute) {
+  static const struct {
+    LaunchFramework framework;
+    Recompute recompute;
+    int pp;
+    const char *words;
+  } told[] = {
+      {LAUNCH_MEGATRON, RECOMPUTE_FULL, 2, "full --recompute-method uniform --recompute-num-layers 2\n"},
+      {LAUNCH_MEGATRON, RECOMPUTE_BLOCK, 2, "full --recompute-method block --recompute-num-layers 2\n"},
+      {LAUNCH_DEEPSPEED, RECOMPUTE_FULL, 2, "\"activation_checkpoint_interval\" : 2"},
+      {LAUNCH_TORCHTITAN, RECOMPUTE_EVERY, 1, "mode = \"selective\"\nselective_ac_option = \"2\"\n"},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(told); i++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->dp = 2, plan->pp = told[i].pp, plan->global_batch = 8;
+    plan->zero = told[i].framework == LAUNCH_TORCHTITAN ? 3 : told[i].framework == LAUNCH_DEEPSPEED ? 1 : 0;
+    plan->recompute = told[i].recompute, plan->recompute_layers = 2;
+    g_autoptr(Workload) workload = planned(&llama, clusters[0], plan);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) launch = launch_new(told[i].framework, workload, 8, &error);
+    ck_assert_msg(launch != NULL, "%s", error != NULL ? error->message : "");
+    ck_assert_msg(strstr(launch->text, told[i].words) != NULL, "%s", launch->text);
+  }
+}
+
 /* Kept activations go to the host, cut over tp where there is one. */
 TEST(deepspeed_cuts_what_it_keeps_over_tp) {
   for (int tp = 1; tp <= 2; tp++) {
@@ -126,6 +171,14 @@ TEST(what_a_framework_cannot_run_is_refused_with_the_reason) {
       {LAUNCH_TORCHTITAN, spoil_zero_1, "zero 1"},
       {LAUNCH_TORCHTITAN, spoil_schedule, "zb-h1"},
       {LAUNCH_TORCHTITAN, spoil_sequence, "sequence-parallel off"},
+      {LAUNCH_MEGATRON, spoil_group, NULL},
+      {LAUNCH_MEGATRON, spoil_block, NULL},
+      {LAUNCH_MEGATRON, spoil_every, "found recompute every"},
+      {LAUNCH_TORCHTITAN, spoil_every, NULL},
+      {LAUNCH_TORCHTITAN, spoil_group, "found recompute full with recompute-num-layers 2"},
+      {LAUNCH_TORCHTITAN, spoil_block, "found recompute block"},
+      {LAUNCH_MEGATRON, spoil_training, "trains all weights, found train lora:16"},
+      {LAUNCH_TORCHTITAN, spoil_training, "trains all weights"},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     g_autoptr(Plan) plan = plan_with("tp=2 pp=2 dp=2 global-batch=16 sequence-parallel=on");

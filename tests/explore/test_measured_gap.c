@@ -105,6 +105,7 @@ TEST(what_does_not_fit_was_not_measured) {
   g_autoptr(Plan) plan = plan_with("seq-len=8192 micro-batch=32 global-batch=32 recompute=full");
   g_autoptr(Plan) other = plan_copy(plan);
   other->recompute = RECOMPUTE_NONE;
+  other->recompute_layers = 0;
   g_autoptr(Prediction) prediction = predict(&llama, clusters[1], plan, NULL);
   g_autoptr(Prediction) measured = predict(&llama, clusters[1], other, NULL);
   ck_assert(prediction->fits && !measured->fits);

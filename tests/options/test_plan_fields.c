@@ -25,6 +25,10 @@ static const struct {
     {"framework", "megatron-core", NULL},
     {"order", "pp-dp-ep-cp-tp", NULL},
     {"data", "1.5MB+time=3ms", "1500000B+readers=2+time=0.003s"},
+    {"train", "lora:16", NULL},
+    {"train", "LoRA:8:v_proj+q_proj", "lora:8:q_proj+v_proj"},
+    {"freeze", "embedding", NULL},
+    {"freeze", "head+layers:3", "layers:3+head"},
 };
 
 static const PlanField *field_called(const char *name) {

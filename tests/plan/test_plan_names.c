@@ -26,8 +26,10 @@ TEST(choices_are_parsed_by_name) {
   ck_assert_str_eq(axis_name(AXIS_PP), "pp");
   g_autoptr(GError) error = NULL;
   ck_assert_int_eq(parse_choice("recompute", "selectiv", recompute_names(), &error), -1);
-  ck_assert_str_eq(error->message, "recompute: found \"selectiv\", expected one of none, selective, full; did you mean "
-                                   "\"selective\"?");
+  ck_assert_str_eq(
+      error->message,
+      "recompute: found \"selectiv\", expected one of none, selective, full, block, every, sqrt; did you mean "
+      "\"selective\"?");
   ck_assert_int_eq(parse_choice("recompute", NULL, recompute_names(), NULL), -1);
 }
 

@@ -49,7 +49,7 @@ static void draw_context(GRand *rand, Case *drawn) {
 static void change_sizes(GRand *rand, Case *drawn) {
   Plan *plan = drawn->plan;
   plan->seq_len = PICK(rand, 64, 256, 1024, 2048);
-  plan->recompute = (Recompute)g_rand_int_range(rand, 0, N_RECOMPUTES);
+  draw_recompute(rand, plan);
   plan->attention = (Attention)g_rand_int_range(rand, 0, N_ATTENTIONS);
   recipe_parse(recipe_names()[g_rand_int_range(rand, 0, 3)], &plan->recipe, NULL);
   plan->gpus = 0;

@@ -288,6 +288,8 @@ static void draw_offload(GRand *rand, Plan *plan) {
   plan->offload.optimizer = (MemoryTier)g_rand_int_range(rand, 0, N_TIERS);
   if (plan->offload.optimizer != TIER_GPU && plan->zero == 3)
     plan->offload.weights = (MemoryTier)g_rand_int_range(rand, 0, N_TIERS);
+  if (plan->offload.optimizer != TIER_GPU)
+    plan->training = (TrainedParts){0};
   plan->offload.activations = coin(rand) ? TIER_HOST : TIER_GPU;
 }
 

@@ -32,6 +32,7 @@ TEST(deepseek_v3_fits_as_it_did_and_only_with_what_it_makes_again) {
   ck_assert_double_lt(prediction->memory->peak_bytes, capacity);
   plan->recompute = RECOMPUTE_NONE;
   plan->recompute_modules = 0;
+  plan->recompute_layers = 0;
   g_autoptr(Prediction) whole = predict_plan(model, cluster, plan);
   ck_assert_double_gt(whole->memory->peak_bytes, capacity);
 }

@@ -182,7 +182,7 @@ static const char *fault_of(const Program *program, const Workload *workload) {
         return "memory is left";
     for (int stage = 0; stage < program->n_stages; stage++)
       if (workload->placement->stage_rank[stage] == rank)
-        gradients += (double)workload->stages[stage].parameters * plan->recipe.gradients;
+        gradients += (double)workload->stages[stage].trained * plan->recipe.gradients;
     double scattered = shards > 1 ? gradients : 0, summed = plan->dp / shards > 1 ? gradients / shards : 0;
     if (fabs(reduced_bytes(program, rank, COLLECTIVE_REDUCE_SCATTER) - scattered) > 1e-9 * scattered ||
         fabs(reduced_bytes(program, rank, COLLECTIVE_ALL_REDUCE) - summed) > 1e-9 * summed)
@@ -200,6 +200,7 @@ TEST(a_plan_s_program_comes_back_as_an_order) {
   int n_unsharded = 0, n_reduced = 0;
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    drawn.plan->training = (TrainedParts){0};
     g_autoptr(Prediction) prediction = predict_case(&drawn);
     g_autofree char *csv = program_to_csv(prediction->program), *text = case_text(&drawn);
     g_autoptr(Order) order = read_legal(csv);
@@ -235,6 +236,7 @@ TEST(sharding_in_the_order_costs_nothing_on_one_rank) {
 TEST(without_overlap_the_next_op_of_the_sender_waits_for_the_send) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    drawn.plan->training = (TrainedParts){0};
     g_autoptr(Prediction) prediction = predict_case(&drawn);
     const Program *program = prediction->program;
     for (int rank = 0; rank < program->n_ranks; rank++) {

@@ -131,9 +131,11 @@ static const Transfer *transfer_of(const Program *program, const Op *op) {
   return &g_array_index(program->transfers, Transfer, op->work);
 }
 
-/* Folded without contention, which takes some programs apart by itself. */
+/* Folded without contention, which takes some programs apart by itself. All is trained, as what is counted here is all
+ * of a stage's. */
 static Case draw_whole(guint seed) {
   Case drawn = random_case(seed, clusters, MAX_GPUS);
+  drawn.plan->training = (TrainedParts){0};
   drawn.plan->contention = FALSE;
   return drawn;
 }
@@ -383,6 +385,7 @@ TEST(a_program_does_the_model_s_products) {
     drawn.plan->attention = ATTENTION_UNFUSED;
     drawn.plan->recompute = RECOMPUTE_NONE;
     drawn.plan->recompute_modules = 0;
+    drawn.plan->recompute_layers = 0;
     drawn.plan->flops = FLOPS_MEGATRON;
     g_autoptr(Prediction) prediction = predict_case(&drawn);
     double flops = 0, expected = workload_model_flops(prediction->workload);

@@ -127,7 +127,7 @@ static void assert_formula(const Size *size, Technique technique) {
 
 /* Check's loop variable _i is the model. */
 LOOP_TEST(activations_are_the_paper_s, G_N_ELEMENTS(sizes)) {
-  for (int recompute = 0; recompute < N_RECOMPUTES; recompute++)
+  for (int recompute = 0; recompute <= RECOMPUTE_FULL; recompute++)
     for (int parallel = 0; parallel < 2; parallel++)
       assert_formula(&sizes[_i], (Technique){parallel, (Recompute)recompute});
 }

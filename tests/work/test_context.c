@@ -172,7 +172,7 @@ TEST(ranks_share_the_work_exactly) {
  * that of all: in all 2 · 512 tokens × 8 heads on a rank of tp × 64 columns × 2 bytes. */
 TEST(activations_are_divided_by_cp_and_parameters_are_not) {
   const double output = 2.0 * 512 * 8 * 64 * 2;
-  for (int recompute = 0; recompute < N_RECOMPUTES; recompute++) {
+  for (int recompute = 0; recompute <= RECOMPUTE_FULL; recompute++) {
     g_autoptr(Workload) whole = cut_workload(2, 1, CP_RING, (Recompute)recompute);
     for (int cp = 2; cp <= 4; cp *= 2)
       for (gsize c = 0; c < G_N_ELEMENTS(all_comms); c++) {

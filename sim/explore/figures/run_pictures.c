@@ -139,7 +139,7 @@ Picture *runs_pareto_picture(const GArray *runs, const char *title, GError **err
 static gboolean state_of(const Plan *plan, double parameters, RankState *state, GError **error) {
   g_autoptr(Method) method = method_complete(NULL, NULL, plan, error);
   if (method != NULL)
-    *state = rank_state(method, parameters, 0, method->zero);
+    *state = rank_state(method, &(HeldParameters){.trained = parameters}, method->zero);
   return method != NULL;
 }
 

@@ -31,6 +31,14 @@ gboolean launch_shards_in_part(const Plan *plan) {
   return zero_shards_optimizer(plan->zero) && plan->zero_ranks > 0 && plan->zero_ranks < plan_data_ranks(plan);
 }
 
+gboolean launch_check_training(const LaunchCase *c, const char *verb, const char *name, GError **error) {
+  const TrainedParts *training = &c->plan->training;
+  g_autofree char *train = training_train_text(training), *freeze = training_freeze_text(training);
+  return training_is_of_all(training) ||
+         fail_impossible(error, "%s: %s's own program trains all weights, found train %s and freeze %s", verb, name,
+                         train, freeze);
+}
+
 gboolean launch_check_modules(const LaunchCase *c, const char *verb, const char *name, GError **error) {
   const guint modules = plan_recompute_modules(c->plan);
   g_autofree char *text = recompute_modules_text(modules, "+");

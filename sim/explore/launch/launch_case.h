@@ -21,6 +21,8 @@ void launch_append_notices(const LaunchCase *c, GString *out);
 char *launch_command(const LaunchCase *c);
 /* Whether the plan shards over fewer ranks than dp · cp. */
 gboolean launch_shards_in_part(const Plan *plan);
+/* IMPOSSIBLE if some weights are frozen, for a framework whose program trains all. */
+gboolean launch_check_training(const LaunchCase *c, const char *verb, const char *name, GError **error);
 /* IMPOSSIBLE if selective recompute covers more than attention's core, for a framework that cannot name modules to
  * recompute. `verb` and `name` are how --emit and the framework itself spell it. */
 gboolean launch_check_modules(const LaunchCase *c, const char *verb, const char *name, GError **error);

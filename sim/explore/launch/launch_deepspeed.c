@@ -224,6 +224,16 @@ static void notice_recompute(const LaunchCase *c) {
     launch_notice(c, "predicted with --recompute full: the model's code must checkpoint each layer");
 }
 
+static void notice_training(const LaunchCase *c) {
+  const TrainedParts *training = &c->plan->training;
+  g_autofree char *train = training_train_text(training), *freeze = training_freeze_text(training);
+  if (!training_is_of_all(training))
+    launch_notice(c,
+                  "predicted with --train %s --freeze %s: the model's code must freeze weights and add adapters, as "
+                  "PEFT does",
+                  train, freeze);
+}
+
 char *launch_deepspeed_write(const LaunchCase *c) {
   g_autoptr(JsonBuilder) builder = json_builder_new();
   json_builder_begin_object(builder);
@@ -234,6 +244,7 @@ char *launch_deepspeed_write(const LaunchCase *c) {
   add_checkpoints(c, builder);
   json_builder_end_object(builder);
   notice_recompute(c);
+  notice_training(c);
   launch_notice_graphs(c, "DeepSpeed");
   if (c->plan->time.loss == LOSS_FUSED || c->plan->time.loss == LOSS_CHUNKED)
     launch_notice(c, "predicted with --loss %s: the model's code must have it, as Liger-Kernel has",

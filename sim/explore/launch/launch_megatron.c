@@ -173,9 +173,9 @@ static gboolean check_recompute(const LaunchCase *c, GError **error) {
 }
 
 gboolean launch_megatron_check(const LaunchCase *c, GError **error) {
-  return check_recompute(c, error) && check_offload(c, error) && check_schedule(c, error) && check_model(c, error) &&
-         check_order(c, error) && check_context(c, error) && check_overlapped_experts(c, error) &&
-         check_graphs(c, error);
+  return launch_check_training(c, "megatron", "Megatron-LM", error) && check_recompute(c, error) &&
+         check_offload(c, error) && check_schedule(c, error) && check_model(c, error) && check_order(c, error) &&
+         check_context(c, error) && check_overlapped_experts(c, error) && check_graphs(c, error);
 }
 
 /* Its FSDP starts in a pipeline; no test, example or page of Megatron-LM's has that (2026-08-22). */

@@ -73,14 +73,14 @@ static Moved fewest_moved(const Part *part, gboolean of_experts) {
 }
 
 /* `n` such parts of a stage, for a forward and for a backward. */
-static void add_gathers(Bound *bound, int stage, const Part *part, int n) {
+static void add_gathers(Bound *bound, int stage, const Part *part, int n, gboolean is_passed_back) {
   const Workload *workload = bound->workload;
   const int shards[] = {lowering_shards(workload), lowering_expert_shards(workload)};
   for (int of_experts = 0; of_experts < 2; of_experts++) {
     const Moved moved = fewest_moved(part, of_experts);
     const DpCollective gather = {ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, SIZE_WEIGHTS, -1};
-    if (shards[of_experts] > 1 && moved_parameters(workload, &moved) > 0)
-      move(bound, &gather, &moved, 2 * n);
+    if (shards[of_experts] > 1 && moved_weights(workload, &moved) > 0)
+      move(bound, &gather, &moved, is_passed_back ? 2 * n : n);
   }
 }
 
@@ -93,7 +93,7 @@ static void add_reductions(Bound *bound, int stage, const Part *part, int n) {
                                   AXIS_BIT_DP_SHARD,  SIZE_GRADIENTS, -1};
     const DpCollective of_shards = {ACTION_REDUCE_GRAD,  stage, COLLECTIVE_ALL_REDUCE, AXIS_BIT_DP_REPLICA,
                                     SIZE_GRADIENT_SHARD, -1};
-    if (shards[of_experts] < 2 || !(moved_parameters(workload, &moved) > 0))
+    if (shards[of_experts] < 2 || !(moved_gradients(workload, &moved) > 0))
       continue;
     move(bound, &scatter, &moved, n);
     if (lowering_replicas(workload) > 1)
@@ -113,7 +113,7 @@ static void add_moves(Bound *bound, int stage) {
     const Part one = part_of_piece(piece);
     if (counts[piece] == 0)
       continue;
-    add_gathers(bound, stage, &one, counts[piece]);
+    add_gathers(bound, stage, &one, counts[piece], piece_passes_back(method, piece));
     if (reduces)
       add_reductions(bound, stage, &one, counts[piece]);
   }
@@ -129,11 +129,12 @@ static gint32 send_of(Bound *bound, int stage, gboolean forward) {
   const Placement *placement = bound->workload->placement;
   const int next = stage_next(stage, forward, placement->n_stages, placement->n_pipes);
   const int from = placement->stage_rank[stage], to = next >= 0 ? placement->stage_rank[next] : from;
+  const gboolean is_sent = next < 0 || forward || lowering_needs_gradient(bound->workload, next);
   const Transfer send = {.group = -1,
                          .source = from,
                          .target = to,
                          .collective = COLLECTIVE_SEND_RECV,
-                         .bytes = bound->workload->boundary_bytes};
+                         .bytes = is_sent ? bound->workload->boundary_bytes : 0};
   return from != to ? program_transfer(bound->program, &send) : -1;
 }
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "error.h"
-#include "units.h"
 #include "suggest.h"
+#include "units.h"
 
 enum { MOST_OF_A_PART = 1 << 20 };
 

@@ -11,6 +11,9 @@
  *     fp8+master    weights kept in 8 bits beside the master copy (Transformer Engine's fp8_model_init, 2023)
  *     megatron-fp8  the same with gradients accumulated in 32 bits (Megatron-LM's --fp8-param-gather, 2024)
  *     deepseek-v3   8-bit weights, 32-bit gradients and master copy, 16-bit moments (arXiv 2412.19437 §3.3.2, 2024-12)
+ *     qlora         adapters in 16 bits, moments in 32 (bitsandbytes' paged_adamw_32bit), frozen weights in 4-bit
+ *                   NormalFloat with a scale of 8 bits for each 64, and of 32 for each 64·256 (arXiv 2305.14314 §3): 4 +
+ *                   8/64 + 32/(64·256) bits
  */
 #include "recipe.h"
 
@@ -22,15 +25,18 @@
 /* More than any format needs, but catches typos such as w16e9. */
 static const double most_bytes = 64;
 
+#define nf4_bytes ((4 + 8.0 / 64 + 32.0 / (64 * 256)) / 8)
+
 static const Recipe presets[] = {
-    {"bf16+master", 2, 2, 4, 8}, {"megatron", 2, 4, 4, 8},     {"no-master", 2, 2, 0, 8},
-    {"pure-bf16", 2, 2, 0, 4},   {"fp32-grads", 2, 4, 0, 8},   {"fp32", 4, 4, 0, 8},
-    {"fp8+master", 1, 2, 4, 8},  {"megatron-fp8", 1, 4, 4, 8}, {"deepseek-v3", 1, 4, 4, 4},
+    {"bf16+master", 2, 2, 4, 8},      {"megatron", 2, 4, 4, 8},     {"no-master", 2, 2, 0, 8},
+    {"pure-bf16", 2, 2, 0, 4},        {"fp32-grads", 2, 4, 0, 8},   {"fp32", 4, 4, 0, 8},
+    {"fp8+master", 1, 2, 4, 8},       {"megatron-fp8", 1, 4, 4, 8}, {"deepseek-v3", 1, 4, 4, 4},
+    {"qlora", 2, 2, 0, 8, nf4_bytes},
 };
 
 static const char *const preset_names[G_N_ELEMENTS(presets) + 1] = {
-    "bf16+master", "megatron",   "no-master",    "pure-bf16",   "fp32-grads",
-    "fp32",        "fp8+master", "megatron-fp8", "deepseek-v3", NULL,
+    "bf16+master", "megatron",     "no-master",   "pure-bf16", "fp32-grads", "fp32",
+    "fp8+master",  "megatron-fp8", "deepseek-v3", "qlora",     NULL,
 };
 
 double recipe_optimizer_bytes(const Recipe *recipe) {
@@ -38,7 +44,7 @@ double recipe_optimizer_bytes(const Recipe *recipe) {
 }
 
 char *recipe_warning(const Recipe *recipe) {
-  if (recipe->master > 0 || recipe->moments <= 2 * recipe->weights)
+  if (recipe->master > 0 || recipe->frozen > 0 || recipe->moments <= 2 * recipe->weights)
     return NULL;
   const double w = recipe->weights;
   g_autofree char *gradients = recipe->gradients > 0 ? g_strdup_printf("+g%g", recipe->gradients) : g_strdup("");
@@ -55,8 +61,8 @@ const char *const *recipe_names(void) {
 }
 
 /* One part, a letter and its bytes: "p4". */
-static gboolean parse_part(const char *part, double bytes[5], guint *seen) {
-  static const char letters[] = "wgpmv";
+static gboolean parse_part(const char *part, double bytes[6], guint *seen) {
+  static const char letters[] = "wgpmvf";
   const char *letter = part[0] == '\0' ? NULL : strchr(letters, part[0]);
   if (letter == NULL || part[1] == '\0' || strspn(part + 1, "0123456789.") != strlen(part + 1))
     return FALSE;
@@ -71,7 +77,7 @@ static gboolean parse_part(const char *part, double bytes[5], guint *seen) {
 }
 
 static gboolean parse_parts(const char *text, Recipe *recipe) {
-  enum { W, G, P, M, V, N_PARTS };
+  enum { W, G, P, M, V, F, N_PARTS };
   double bytes[N_PARTS] = {0};
   guint seen = 0;
   if (strlen(text) >= sizeof recipe->name)
@@ -82,7 +88,11 @@ static gboolean parse_parts(const char *text, Recipe *recipe) {
       return FALSE;
   if (seen == 0)
     return FALSE;
-  *recipe = (Recipe){.weights = bytes[W], .gradients = bytes[G], .master = bytes[P], .moments = bytes[M] + bytes[V]};
+  *recipe = (Recipe){.weights = bytes[W],
+                     .gradients = bytes[G],
+                     .master = bytes[P],
+                     .moments = bytes[M] + bytes[V],
+                     .frozen = bytes[F]};
   g_strlcpy(recipe->name, text, sizeof recipe->name);
   return TRUE;
 }

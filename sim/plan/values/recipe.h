@@ -9,6 +9,7 @@ typedef struct {
   double gradients; /* g: bytes per parameter of the accumulated gradient */
   double master;    /* p: full-precision copy held by the optimizer */
   double moments;   /* m + v: both moments together */
+  double frozen;    /* f: a layer's frozen weights; 0: as those that are trained */
 } Recipe;
 
 /* Bytes per parameter held by the optimizer: master + moments. */

@@ -8,6 +8,7 @@
 #include "quirk_values.h"
 #include "recipe.h"
 #include "recompute_modules.h"
+#include "training.h"
 #include "zero.h"
 
 typedef struct Settings {
@@ -35,6 +36,7 @@ typedef struct Settings {
   Recompute recompute;
   int recompute_layers;    /* n of its whole layers; 0: 1 */
   guint recompute_modules; /* set, for selective recompute; 0: core_attn */
+  TrainedParts training;
   gboolean sequence_parallel;
   Precision precision;
   Recipe recipe;

@@ -79,7 +79,7 @@ static void add_activations(Effect *effect, ActionKind action, const PieceMemory
 
 /* Of the matrix shared by embedding and head, as gathered. */
 static double table_bytes(const Workload *workload) {
-  return round((double)workload->shared_parameters * workload->method->recipe.weights);
+  return round(workload_table_bytes(workload));
 }
 
 /* Bytes per parameter, beyond what a rank holds of its gradient during the whole step. A layer's gradients that are
@@ -98,8 +98,8 @@ static double held_of_gradient(const Workload *workload, gboolean of_experts, gb
 
 double effect_gradient_bytes(const Workload *workload, const Part *part, gboolean of_stage) {
   const int n_tables = part->n_embedding + (workload->shared_parameters > 0 ? part->n_head : 0);
-  const double experts = part_expert_parameters(workload, part);
-  const double others = part_parameters(workload, part) - n_tables * lowering_common_table(workload) - experts;
+  const double experts = part_trained_experts(workload, part);
+  const double others = part_trained(workload, part) - n_tables * lowering_common_table(workload) - experts;
   const gboolean of_layers = part->n_embedding + part->n_head == 0;
   return round(others * held_of_gradient(workload, FALSE, of_stage, of_layers) +
                experts * held_of_gradient(workload, TRUE, of_stage, of_layers));

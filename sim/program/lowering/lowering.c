@@ -23,6 +23,14 @@ double part_expert_parameters(const Workload *workload, const Part *part) {
   return sum_pieces(part, workload->expert_parameters);
 }
 
+double part_trained(const Workload *workload, const Part *part) {
+  return sum_pieces(part, workload->trained);
+}
+
+double part_trained_experts(const Workload *workload, const Part *part) {
+  return sum_pieces(part, workload->trained_experts);
+}
+
 double part_sharded_parameters(const Workload *workload, const Part *part) {
   const double experts = part_expert_parameters(workload, part), others = part_parameters(workload, part) - experts;
   return (lowering_shards(workload) > 1 ? others : 0) + (lowering_expert_shards(workload) > 1 ? experts : 0);
@@ -33,6 +41,13 @@ double part_sharded_parameters(const Workload *workload, const Part *part) {
 static double part_parameters_once(const Workload *workload, const Part *part, Piece keeper) {
   gboolean has_other = keeper == PIECE_HEAD ? part->n_embedding > 0 : part->n_head > 0;
   return part_parameters(workload, part) - (has_other ? (double)workload->shared_parameters : 0);
+}
+
+/* Of the matrix that embedding and head share, if it is trained. */
+static double shared_trained(const Workload *workload) {
+  return workload->shared_parameters > 0 && workload_trains_table(workload, PIECE_EMBEDDING)
+             ? (double)workload->shared_parameters
+             : 0;
 }
 
 double part_flops(const Workload *workload, Phase phase, const Part *part) {
@@ -96,7 +111,7 @@ static void add_piece(const Workload *workload, Part piece, gboolean backward, d
     if (backward)
       open->first_layer = piece.first_layer;
   }
-  if (part_parameters(workload, open) >= least_parameters) {
+  if (part_trained(workload, open) >= least_parameters) {
     g_array_append_vals(cuts, open, 1);
     *open = (Part){0};
   }
@@ -158,11 +173,14 @@ void product_transfers_clear(ProductTransfers *transfers) {
 }
 
 static gint32 transfer_of(const ProductTransfers *transfers, const Product *product) {
+  const gboolean is_sent =
+      transfers->workload != NULL && (product->forward || product->target_stage < 0 ||
+                                      lowering_needs_gradient(transfers->workload, product->target_stage));
   const Transfer transfer = {.group = -1,
                              .source = product->from,
                              .target = product->to,
                              .collective = COLLECTIVE_SEND_RECV,
-                             .size = transfers->workload != NULL ? SIZE_BOUNDARY : SIZE_GIVEN};
+                             .size = is_sent ? SIZE_BOUNDARY : SIZE_GIVEN};
   return sized_transfer(transfers->program, transfers->workload, &transfer);
 }
 
@@ -285,6 +303,16 @@ int lowering_kept_vectors(const Workload *workload, int stage) {
   return lowering_shards(workload) > 1 ? part_vectors(workload, &part) : 0;
 }
 
+gboolean lowering_needs_gradient(const Workload *workload, int stage) {
+  const Part part = part_of_stage(workload, stage);
+  int counts[N_PIECES];
+  part_pieces(&part, counts);
+  for (Piece piece = 0; piece < N_PIECES; piece++)
+    if (counts[piece] > 0 && piece_passes_back(workload->method, piece))
+      return TRUE;
+  return FALSE;
+}
+
 double tied_gradient_bytes(const Workload *workload) {
   /* sharded gradients are reduced shard by shard */
   return workload->tied_parameters * workload->method->recipe.gradients / lowering_shards(workload);
@@ -292,8 +320,8 @@ double tied_gradient_bytes(const Workload *workload) {
 
 double copied_gradient_bytes(const Workload *workload, int stage) {
   const StageWork *work = &workload->stages[stage];
-  return ((double)(work->parameters - work->expert_parameters) / lowering_shards(workload) +
-          (double)work->expert_parameters / lowering_expert_shards(workload)) *
+  return ((double)(work->trained - work->trained_experts) / lowering_shards(workload) +
+          (double)work->trained_experts / lowering_expert_shards(workload)) *
          workload->method->recipe.gradients;
 }
 
@@ -322,13 +350,13 @@ double optimizer_passed(const Workload *workload, int rank) {
   double parameters = 0;
   for (int stage = 0; stage < workload->n_stages; stage++)
     if (workload->placement->stage_rank[stage] == rank)
-      parameters += (double)workload->stages[stage].parameters;
+      parameters += (double)workload->stages[stage].trained;
   return parameters * workload->method->buffer_passes;
 }
 
 double lowering_common_table(const Workload *workload) {
   if (!workload_heads_read_embedding(workload))
-    return (double)workload->shared_parameters;
+    return shared_trained(workload);
   const LocalSizes local = local_sizes_of(workload->model, workload->method);
   return (double)local_vocab_parameters(&local);
 }
@@ -340,9 +368,21 @@ double lowering_heads_table(const Workload *workload) {
   return lowering_common_table(workload);
 }
 
-double moved_parameters(const Workload *workload, const Moved *moved) {
+double moved_gradients(const Workload *workload, const Moved *moved) {
+  const Part *part = &moved->part;
+  const double experts = part_trained_experts(workload, part);
+  const double table = moved->with_heads_table ? lowering_heads_table(workload) : 0;
+  const gboolean has_other = moved->keeper == PIECE_HEAD ? part->n_embedding > 0 : part->n_head > 0;
+  return moved->of_experts
+             ? experts
+             : part_trained(workload, part) - (has_other ? shared_trained(workload) : 0) - experts + table;
+}
+
+double moved_weights(const Workload *workload, const Moved *moved) {
   const double experts = part_expert_parameters(workload, &moved->part);
   const double table = moved->with_heads_table ? lowering_heads_table(workload) : 0;
+  if (!zero_shards_weights(workload->method->zero))
+    return moved_gradients(workload, moved);
   return moved->of_experts ? experts : part_parameters_once(workload, &moved->part, moved->keeper) - experts + table;
 }
 
@@ -385,7 +425,7 @@ static void split_into_calls(const Workload *workload, const Moved *moved, Trans
   const gboolean scatters = transfer->collective == COLLECTIVE_REDUCE_SCATTER;
   const int n_matrices = moved_matrices(workload, moved);
   const double bucket = is_gather ? zero3->gather_bucket : zero3->reduce_bucket;
-  const double parameters = moved_parameters(workload, moved);
+  const double parameters = is_gather ? moved_weights(workload, moved) : moved_gradients(workload, moved);
   const double filled = is_gather ? floor(parameters / bucket) : ceil(parameters / bucket);
   transfer->n_calls = bucket == 0 ? n_matrices : (gint32)CLAMP(filled, 1, n_matrices);
   if (bucket == 0 || scatters || (is_gather && transfer->n_calls < n_matrices))
@@ -419,14 +459,29 @@ static Group expert_group(AxisSet axes) {
                  .charge = AXIS_DP};
 }
 
+/* Of weights that are not all trained, under ZeRO-3. */
+static double moved_weight_bytes(const Workload *workload, const Transfer *transfer) {
+  const Part part = {transfer->n_embedding, transfer->n_layers, transfer->n_head, 0,
+                     transfer->n_dense,     transfer->others};
+  const gboolean is_without = transfer->n_tables < transfer->n_embedding + transfer->n_head;
+  int counts[N_PIECES];
+  double bytes = is_without ? -workload_table_bytes(workload) : 0, experts = 0;
+  part_pieces(&part, counts);
+  for (int piece = 0; piece < N_PIECES; piece++) {
+    bytes += counts[piece] * workload->weight_bytes[piece];
+    experts += counts[piece] * workload->expert_weight_bytes[piece];
+  }
+  return transfer->of_experts ? experts : bytes - experts;
+}
+
 static double moved_bytes(const Workload *workload, const Transfer *transfer, double bytes_per_parameter) {
   const Part part = {transfer->n_embedding, transfer->n_layers, transfer->n_head, 0,
                      transfer->n_dense,     transfer->others};
   const gboolean is_without = transfer->n_tables < transfer->n_embedding + transfer->n_head;
-  double parameters = part_parameters(workload, &part) - (is_without ? (double)workload->shared_parameters : 0);
+  double parameters = part_trained(workload, &part) - (is_without ? shared_trained(workload) : 0);
   if (transfer->n_tables > transfer->n_embedding + transfer->n_head)
     parameters += lowering_heads_table(workload);
-  const double experts = part_expert_parameters(workload, &part);
+  const double experts = part_trained_experts(workload, &part);
   return (transfer->of_experts ? experts : parameters - experts) * bytes_per_parameter;
 }
 
@@ -438,8 +493,10 @@ double transfer_bytes(const Workload *workload, const Program *program, const Tr
   case SIZE_BOUNDARY:
     return workload->boundary_bytes;
   case SIZE_WEIGHTS:
-    return moved_bytes(workload, transfer, method->recipe.weights) /
-           (transfer->of < 0 ? 1 : lowering_owners(workload, transfer->of, transfer->of_experts));
+    return (zero_shards_weights(method->zero) && !training_is_of_all(&method->training)
+                ? moved_weight_bytes(workload, transfer)
+                : moved_bytes(workload, transfer, method->recipe.weights)) /
+           (transfer->of < 0 ? 1 : MAX(1, lowering_owners(workload, transfer->of, transfer->of_experts)));
   case SIZE_GRADIENTS:
     return moved_bytes(workload, transfer, method->gradient_sum_bytes);
   case SIZE_GRADIENT_SHARD:

@@ -25,7 +25,9 @@ static inline Part part_of_op(const Program *program, const Op *op) {
 double part_parameters(const Workload *workload, const Part *part);        /* that it computes with, per tp rank */
 double part_expert_parameters(const Workload *workload, const Part *part); /* of these, those of the rank's experts */
 double part_sharded_parameters(const Workload *workload,
-                               const Part *part); /* of these, those sharded from some ZeRO stage on */
+                               const Part *part);                /* of these, those sharded from some ZeRO stage on */
+double part_trained(const Workload *workload, const Part *part); /* of the first, those that are trained */
+double part_trained_experts(const Workload *workload, const Part *part); /* of these, those of the rank's experts */
 double part_flops(const Workload *workload, Phase phase, const Part *part);
 /* Index of the Work for `part` in `phase`. */
 gint32 part_work(Program *program, const Workload *workload, Phase phase, const Part *part);
@@ -35,8 +37,8 @@ Part part_of_piece(Piece piece);
 Part part_of_stage(const Workload *workload, int stage);
 /* Memory left behind by a part: the sum over its pieces, and their largest transient. */
 PieceMemory part_memory(const Workload *workload, const Part *part);
-/* Cuts `part` into parts of at least `least_parameters` each (the last takes the rest), in forward or backward order;
- * 0 cuts piece by piece. Appends to `cuts` (of Part). */
+/* Cuts `part` into parts of at least `least_parameters` trained ones each (the last takes the rest), in forward or
+ * backward order; 0 cuts piece by piece. Appends to `cuts` (of Part). */
 void part_cut(const Workload *workload, const Part *part, gboolean backward, double least_parameters, GArray *cuts);
 
 Phase phase_of_action(ActionKind kind); /* F I W B only */
@@ -91,7 +93,9 @@ typedef struct {
   Piece keeper;
   gboolean of_experts, with_heads_table;
 } Moved;
-double moved_parameters(const Workload *workload, const Moved *moved);
+/* … as weights, and as gradients. Weights that are not trained move under ZeRO-3 alone. */
+double moved_weights(const Workload *workload, const Moved *moved);
+double moved_gradients(const Workload *workload, const Moved *moved);
 /* Ranks along these axes, a subset of dp. cp ranks hold the same parameters: reductions and shards span both. */
 Group dp_group(const Workload *workload, AxisSet axes);
 /* A collective over dp ranks on parameters or gradients of a stage. */
@@ -124,6 +128,9 @@ double copied_gradient_bytes(const Workload *workload, int stage);
 double whole_gradient_bytes(const Workload *workload, int rank);
 double optimizer_parameters(const Workload *workload, int rank);
 double optimizer_passed(const Workload *workload, int rank); /* Work.passed */
+
+/* Whether a stage needs the gradient of its output: not where neither it nor anything before it is trained. */
+gboolean lowering_needs_gradient(const Workload *workload, int stage);
 
 /* An activation or gradient passed from one stage to another. */
 typedef struct {

@@ -266,7 +266,8 @@ static void add_terms(EffectChains *chains, const Program *program, const OpList
     add_stage_gradients(chains, program, list);
   if (zero_shards_weights(workload->method->zero) && workload->shared_parameters > 0)
     add_shared_table(chains, program, list);
-  if (holds_gradients && (workload->shared_parameters > 0 || workload_heads_read_embedding(workload)))
+  if (holds_gradients && lowering_common_table(workload) > 0 &&
+      (workload->shared_parameters > 0 || workload_heads_read_embedding(workload)))
     add_table_gradient(chains, program, workload, list, by_stages);
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];

@@ -329,7 +329,7 @@ static double unreduced_parameters(const Mover *mover, const Op *backward, gbool
   const gboolean is_last = mover->last_backward[backward->stage] == backward->micro_batch;
   if (copies > 1 || (!is_last && !workload_gradients_leave(workload, of_experts)))
     return 0;
-  return moved_parameters(workload, &moved);
+  return moved_gradients(workload, &moved);
 }
 
 /* Whether `reduction` is the last of its bucket. */

@@ -34,7 +34,8 @@ static void add_tied_gradient(Program *program, OpEditor *editor, const Lowering
   const Workload *workload = lowering->workload;
   const int *stage_rank = lowering->order->placement->stage_rank;
   int first = stage_rank[0], last = stage_rank[program->n_stages - 1];
-  if (workload->tied_parameters == 0 || first == last || (rank != first && rank != last))
+  if (workload->tied_parameters == 0 || !workload_trains_table(workload, PIECE_EMBEDDING) || first == last ||
+      (rank != first && rank != last))
     return;
   Group group = {.name = "embedding", .spans_pp = TRUE, .pp_first = first, .pp_last = last, .charge = AXIS_PP};
   Transfer transfer = {.group = program_group(program, &group),
@@ -92,7 +93,8 @@ static void add_copied_gradients(Program *program, OpEditor *editor, const Lower
 
 static void add_whole_gradients(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
   const Workload *workload = lowering->workload;
-  if (workload->method->tp == 1 || (!workload->method->sequence_parallel && whole_gradient_bytes(workload, rank) == 0))
+  const gboolean may_be_none = !workload->method->sequence_parallel || !training_is_of_all(&workload->method->training);
+  if (workload->method->tp == 1 || (may_be_none && whole_gradient_bytes(workload, rank) == 0))
     return;
   Group group = {.name = "tp", .axes = AXIS_BIT(AXIS_TP), .pp_first = -1, .pp_last = -1, .charge = AXIS_TP};
   Transfer transfer = {.group = program_group(program, &group),
@@ -188,9 +190,10 @@ static void add_gathers_of_all(Program *program, OpEditor *editor, const Lowerin
   for (int stage = 0; stage < program->n_stages; stage++) {
     if (lowering->order->placement->stage_rank[stage] != rank)
       continue;
-    if (lowering_shards(workload) > 1)
+    const StageWork *work = &workload->stages[stage];
+    if (lowering_shards(workload) > 1 && work->trained > work->trained_experts)
       add_gather(program, editor, workload, stage, FALSE);
-    if (lowering_expert_shards(workload) > 1 && workload->stages[stage].expert_parameters > 0)
+    if (lowering_expert_shards(workload) > 1 && work->trained_experts > 0)
       add_gather(program, editor, workload, stage, TRUE);
   }
 }

@@ -111,6 +111,8 @@ static int reduce_moved(const Reducer *reducer, int stage, const Moved *moved, i
   const DpCollective of_shards = {ACTION_REDUCE_GRAD,  stage, COLLECTIVE_ALL_REDUCE, AXIS_BIT_DP_REPLICA,
                                   SIZE_GRADIENT_SHARD, -1};
   int n = 0;
+  if (!(moved_gradients(workload, moved) > 0))
+    return 0;
   if (is_whole && copies > 1 && is_last)
     ops[n++] = dp_collective(reducer->program, workload, &all, moved);
   if (!is_whole && shards > 1)
@@ -133,7 +135,7 @@ static int make_reductions(const Reducer *reducer, int stage, const Part *part, 
   const gboolean with_table = reducer->reduces_apart && part->n_head > 0 && lowering_heads_table(workload) > 0;
   const Moved others = {*part, keeper, FALSE, with_table}, experts = {*part, keeper, TRUE};
   int n = reduce_moved(reducer, stage, &others, lowering_shards(workload), is_last, ops);
-  if (part_expert_parameters(workload, part) > 0)
+  if (part_trained_experts(workload, part) > 0)
     n += reduce_moved(reducer, stage, &experts, lowering_expert_shards(workload), is_last, ops + n);
   return n;
 }

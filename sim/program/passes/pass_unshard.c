@@ -50,11 +50,12 @@ static gboolean is_apart(const Workload *workload, int shards) {
 }
 
 static gboolean gathers_others(const Workload *workload, const Moved *moved) {
-  return is_apart(workload, lowering_shards(workload)) && moved_parameters(workload, moved) > 0;
+  return is_apart(workload, lowering_shards(workload)) && moved_weights(workload, moved) > 0;
 }
 
 static gboolean gathers_experts(const Workload *workload, const Part *part) {
-  return is_apart(workload, lowering_expert_shards(workload)) && part_expert_parameters(workload, part) > 0;
+  const Moved experts = {*part, PIECE_EMBEDDING, TRUE};
+  return is_apart(workload, lowering_expert_shards(workload)) && moved_weights(workload, &experts) > 0;
 }
 
 /* Ops that gather a part. */
@@ -142,7 +143,7 @@ static gboolean is_gathered_twice(const Workload *workload, const Op *user, cons
   gboolean recomputes = FALSE;
   part_pieces(part, counts);
   for (Piece piece = 0; piece < N_PIECES; piece++)
-    recomputes = recomputes || (counts[piece] > 0 && workload_recomputes(workload->method, piece));
+    recomputes = recomputes || (counts[piece] > 0 && piece_recomputes(workload->method, piece));
   return user->action != ACTION_F && recomputes && lowering_exceeds_live(workload);
 }
 
@@ -185,6 +186,16 @@ static int count_needing(const Program *program, const OpList *list, const Workl
   return n;
 }
 
+/* Whether a backward computes with some of the part's weights. */
+static gboolean is_passed_back(const Workload *workload, const Part *part) {
+  int counts[N_PIECES];
+  part_pieces(part, counts);
+  for (Piece piece = 0; piece < N_PIECES; piece++)
+    if (counts[piece] > 0 && piece_passes_back(workload->method, piece))
+      return TRUE;
+  return FALSE;
+}
+
 /* Cuts those of the first `n` ops that need gathered parameters. */
 static GArray *cut_ops(const Program *program, const OpList *list, int n, const Workload *workload) {
   gboolean zero3 = zero_shards_weights(workload->method->zero);
@@ -212,7 +223,8 @@ static GArray *cut_ops(const Program *program, const OpList *list, int n, const 
       Moved moved = gathered(op, cut);
       Piecewise piece = {.old_index = i,
                          .is_whole = cuts->len == 1,
-                         .gathers = needs && (gathers_others(workload, &moved) || gathers_experts(workload, cut)),
+                         .gathers = needs && (op->action == ACTION_F || is_passed_back(workload, cut)) &&
+                                    (gathers_others(workload, &moved) || gathers_experts(workload, cut)),
                          .part = *cut};
       g_array_append_val(pieces, piece);
     }

@@ -495,9 +495,20 @@ static gboolean check_apart(const Pass *pass, gint32 i, Versions own, GError **e
                     "no UNSHARD gathers the weights of its layer again, which its forward has used");
 }
 
+/* Of frozen layers before which nothing is trained. */
+static gboolean runs_nothing(const Work *work) {
+  gboolean has_frozen = work->piece >= 0 && piece_is_frozen((Piece)work->piece);
+  for (int piece = 0; piece < N_PIECES; piece++)
+    has_frozen |= piece_is_frozen((Piece)piece) && work->others.n[piece] > 0;
+  return has_frozen && work->flops == 0;
+}
+
 /* F reads the first version of its micro-batch, I and B the last so far; without one, the last of any micro-batch. */
 static gboolean read_piece(Pass *pass, gint32 i, gint32 piece, GError **error) {
   const Op *op = &pass->list->ops[i];
+  if (op->action != ACTION_F && piece >= FIRST_LAYER &&
+      runs_nothing(&g_array_index(pass->program->works, Work, op->work)))
+    return TRUE;
   for (int of_experts = 0; of_experts < 2; of_experts++) {
     const gint32 of_any = versions_of(pass, op, -1, piece, of_experts)->last;
     if (of_any < 0)

@@ -8,9 +8,9 @@ typedef struct {
   const Trace *trace;
   const Transfer *transfers;  /* the program's */
   const gint64 *all_start_ns; /* the trace's */
-  gint32 *const *match; /* of program_number(); NULL: no transfer has others */
-  const int *count;     /* [groups] collectives of the group on one member */
-  gint32 **own_match;   /* the same where the Program has no tape; owned */
+  gint32 *const *match;       /* of program_number(); NULL: no transfer has others */
+  const int *count;           /* [groups] collectives of the group on one member */
+  gint32 **own_match;         /* the same where the Program has no tape; owned */
   int *own_count;
   gint64 **latest; /* [groups] [instances × count]; NULL: the group has no others; owned */
 

@@ -140,6 +140,14 @@ void step_report_set_kernels(StepReport *report, const Workload *workload, const
   report->layer_kernels = kernels;
 }
 
+static void append_training(GString *line, const TrainedParts *training) {
+  g_autofree char *train = training_train_text(training), *freeze = training_freeze_text(training);
+  if (training->rank > 0)
+    g_string_append_printf(line, "; %s", train);
+  if (training->frozen != 0 || training->frozen_layers > 0)
+    g_string_append_printf(line, "; frozen: %s", freeze);
+}
+
 /* What is done with so many layers. */
 static const char *recompute_share(Recompute recompute) {
   return recompute == RECOMPUTE_FULL ? " at once" : recompute == RECOMPUTE_BLOCK ? " of a stage" : " apart";
@@ -186,6 +194,7 @@ char *step_report_plan_line(const Plan *plan) {
     g_string_append(line, ", sequence parallel");
   if (plan->schedule)
     g_string_append_printf(line, "; %s", plan->schedule);
+  append_training(line, &plan->training);
   const guint modules = plan_recompute_modules(plan);
   g_autofree char *names = recompute_modules_text(modules, " + ");
   g_string_append_printf(line, "; %s, recompute %s", precision_info(plan->precision)->name,

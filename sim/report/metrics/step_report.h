@@ -25,6 +25,7 @@ typedef struct {
   gint64 n_next_layers;        /* the model's extra heads that predict further tokens; left out */
   gboolean trains_next_layers; /* --mtp-layers can include them */
   gint64 window;               /* tokens that a token attends to in windowed layers; 0: all preceding ones */
+  double trained_parameters;   /* of the model, or of adapters beside it; 0: all */
   int domain_gpus;             /* GPUs in one scale-up domain; 0 = not known */
   const char *peak_number;     /* format of peak_flops: "bf16" … */
   double peak_flops;           /* FLOP/s of one GPU */

@@ -102,6 +102,8 @@ JsonBuilder *json_report_step_begin(const StepReport *report) {
   json_add_number(builder, "hfu", report->hfu);
   json_add_text(builder, "flops_convention", flops_convention_names()[report->plan->flops]);
   json_add_number(builder, "gpu_energy_Wh", report->gpu_energy_Wh);
+  if (report->trained_parameters > 0)
+    json_add_count(builder, "trained_parameters", (gint64)report->trained_parameters);
   json_add_number(builder, "bubble_fraction", report->bubble_fraction);
   json_add_number(builder, "bubble_overhead", report->bubble_overhead);
   json_add_breakdown(builder, "breakdown_s", report->breakdown_s);

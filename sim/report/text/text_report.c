@@ -140,8 +140,9 @@ static void append_speed(GString *out, const StepReport *report) {
   append_label(out, "MFU");
   g_string_append_printf(out, "%.2f %% of ", percent(report->mfu));
   append_quantity(out, report->peak_flops, UNIT_FLOPS_PER_SECOND);
-  g_string_append_printf(out, " (%s peak; model FLOPs by convention \"%s\", no recompute)\n", report->peak_number,
-                         flops_convention_names()[report->plan->flops]);
+  g_string_append_printf(out, " (%s peak; model FLOPs by convention \"%s\", no recompute%s)\n", report->peak_number,
+                         flops_convention_names()[report->plan->flops],
+                         report->trained_parameters > 0 ? ", no gradients of frozen weights" : "");
   append_label(out, "HFU");
   g_string_append_printf(out, "%.2f %% (recomputed work counted)\n", percent(report->hfu));
 }

@@ -414,3 +414,13 @@ GroupShape layout_group_shape(const Layout *layout, const Cluster *cluster, Axis
   }
   return worst;
 }
+
+Piece stage_piece(const StageLayers *layers, int layer) {
+  int counts[N_PIECES], end = 0;
+  count_layers(layers->n_layers, layers->n_dense, &layers->others, counts);
+  Piece piece = PIECE_EMBEDDING;
+  while (end <= layer && piece < PIECE_HEAD)
+    if (++piece < PIECE_HEAD)
+      end += counts[piece];
+  return piece;
+}

@@ -99,3 +99,5 @@ typedef struct {
   OtherLayers others; /* part of n_layers */
   gboolean has_embedding, has_head;
 } StageLayers;
+/* The piece that a stage's layer is, counted from its first. */
+Piece stage_piece(const StageLayers *layers, int layer);

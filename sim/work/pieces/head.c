@@ -88,7 +88,7 @@ static void chunked_backward(ItemList *list) {
   const double e = local->element_bytes, matrix = local_vocab_parameters(local);
   const int n = local_loss_chunks(local);
   item_list_input_gradient(list, "loss.backward", 2 * e * local->tokens * local->model->hidden);
-  if (list->weight_gradients)
+  if (list->weight_gradients && logits_train(local->model, local->method))
     item_list_operations(list, "loss.sums", n, (3 * (n - 1) + 2) * e * matrix);
 }
 

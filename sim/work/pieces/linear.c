@@ -40,10 +40,13 @@
 #include "pieces.h"
 
 struct LinearNames {
-  const char *forward, *cast, *grad_cast, *turn, *dgrad, *wgrad, *bias_grad;
+  const char *forward, *cast, *grad_cast, *turn, *dgrad, *wgrad, *bias_grad, *widen;
 };
 #define LINEAR_NAMES(name)                                                                                             \
-  { name, name ".cast", name ".grad_cast", name ".turn", name ".dgrad", name ".wgrad", name ".bias_grad" }
+  {                                                                                                                    \
+    name, name ".cast", name ".grad_cast", name ".turn", name ".dgrad", name ".wgrad", name ".bias_grad",              \
+        name ".widen"                                                                                                  \
+  }
 
 static const LinearNames linear_names[N_LINEARS] = {
     [LINEAR_QKV] = LINEAR_NAMES("qkv"),
@@ -309,8 +312,18 @@ static gint32 gather(ItemList *list, const Linear *linear, const char *operand, 
                                linear->gathers_narrow ? linear->bytes : list->local->element_bytes);
 }
 
+/* Frozen weights kept in fewer bits become the products' format first, each time (bitsandbytes' MatMul4Bit). */
+static void widen_weights(ItemList *list, const Linear *linear) {
+  const LocalSizes *local = list->local;
+  const double bytes = local->method->recipe.frozen;
+  if (list->is_frozen && bytes > 0 && bytes < linear->bytes)
+    item_list_operations(list, linear->names->widen, (int)linear->group,
+                         (bytes + linear->bytes) * (double)(linear->group * linear->n * linear->k));
+}
+
 static void forward_product(ItemList *list, const Linear *linear) {
   const LocalSizes *local = list->local;
+  widen_weights(list, linear);
   const double t = linear->tokens, n = linear->n, k = linear->k, group = linear->group;
   cast(list, linear);
   item_list_matmul(list, linear->names->forward, linear->number, LAYOUT_TN,
@@ -321,6 +334,7 @@ static void forward_product(ItemList *list, const Linear *linear) {
 
 static void input_gradient(ItemList *list, const Linear *linear) {
   const LocalSizes *local = list->local;
+  widen_weights(list, linear);
   const double t = linear->tokens, n = linear->n, k = linear->k, group = linear->group;
   if (linear->casts && !linear->gradient_comes_narrow)
     convert(list, linear, linear->names->grad_cast, linear->n);
@@ -422,6 +436,21 @@ static double row_bias_bytes(const LocalSizes *local, const Linear *linear) {
   return is_apart ? 2 * local->element_bytes * local->split_tokens * linear->n : 0;
 }
 
+/* Of the weights, or of their adapters. */
+static gboolean has_weight_gradient(const ItemList *list, LinearKind kind, const Linear *linear) {
+  Adapter adapters[MOST_ADAPTERS];
+  if (kind == LINEAR_LOGITS)
+    return list->weight_gradients && logits_train(list->local->model, list->local->method);
+  return list->weight_gradients && (!list->is_adapted || adapters_of(list->local, kind, linear, adapters) > 0);
+}
+
+static void list_weight_gradient(ItemList *list, LinearKind kind, const Linear *linear, gint64 bias_tokens) {
+  if (list->is_adapted)
+    adapters_weight_gradient(list, kind, linear);
+  else
+    weight_gradient(list, linear, bias_tokens);
+}
+
 void linear_column_forward(ItemList *list, LinearKind kind) {
   Linear linear = linear_of(list->local, kind);
   linear.n = columns_made(list, kind, &linear);
@@ -433,6 +462,7 @@ void linear_column_forward(ItemList *list, LinearKind kind) {
     item_list_wait(list, gather(list, &linear, linear.names->forward, n_gathers(list->local, n_linears)));
   forward_product(list, &linear);
   list_behind(list, copied_bytes(list->local, &linear, n_linears));
+  adapters_forward(list, kind, &linear);
 }
 
 void linear_column_backward(ItemList *list, LinearKind kind) {
@@ -441,12 +471,13 @@ void linear_column_backward(ItemList *list, LinearKind kind) {
   const int n_linears = linears_apart(local, kind);
   gint32 gathered = NO_ITEM, reduced = NO_ITEM;
   const gint32 awaited = list->awaited; /* both the gather and the product it overlaps wait for it */
-  if (list->weight_gradients)
+  if (has_weight_gradient(list, kind, &linear))
     gathered = gather(list, &linear, linear.names->wgrad, n_gathers(local, n_linears));
   if (list->input_gradients) {
     list->awaited = awaited;
     input_gradient(list, &linear);
     list_behind(list, added_bytes(local, &linear, n_linears));
+    adapters_input_gradient(list, kind, &linear);
     if (linear.joins_branches)
       item_list_memory(list, "branch_sum", 3 * local->element_bytes * local->tokens * linear.k);
     if (!linear.region_of_another && !linear.is_local)
@@ -454,9 +485,9 @@ void linear_column_backward(ItemList *list, LinearKind kind) {
   }
   if (local->method->time.tensor_parallel.reduction == TP_ALONE)
     item_list_wait(list, reduced);
-  if (list->weight_gradients) {
+  if (has_weight_gradient(list, kind, &linear)) {
     item_list_wait(list, gathered);
-    weight_gradient(list, &linear, local->tokens);
+    list_weight_gradient(list, kind, &linear, local->tokens);
   }
   item_list_wait(list, reduced);
 }
@@ -467,6 +498,7 @@ void linear_row_forward(ItemList *list, LinearKind kind) {
   if (linear.n > 0) {
     forward_product(list, &linear);
     list_behind(list, row_bias_bytes(list->local, &linear));
+    adapters_forward(list, kind, &linear);
   }
   if (!linear.region_of_another && !linear.is_local)
     item_list_wait(list, region_reduce(list, linear.names->forward));
@@ -480,7 +512,8 @@ void linear_row_backward(ItemList *list, LinearKind kind) {
       item_list_wait(list, gather(list, &linear, linear.names->dgrad, 1));
     input_gradient(list, &linear);
     list_behind(list, copied_bytes(list->local, &linear, 1));
+    adapters_input_gradient(list, kind, &linear);
   }
-  if (list->weight_gradients)
-    weight_gradient(list, &linear, list->local->split_tokens);
+  if (has_weight_gradient(list, kind, &linear))
+    list_weight_gradient(list, kind, &linear, list->local->split_tokens);
 }

@@ -37,6 +37,9 @@
  *     moe_act                         input of expert_down
  *     mlp, moe, shared_experts        everything inside; the input of mlp and moe is kept, as the norm made it
  *
+ * Of what W uses only the inputs of products with adapters are kept where weights are frozen, and attention's output
+ * for flash attention; nothing at all where no backward comes to.
+ *
  * A framework may keep more, or in another format (quirks.c):
  *
  *     plain kernels                   e·T·(q + f)  copy of attention's output, the gate's activation;  used by I
@@ -158,15 +161,82 @@ static LayerTensors layer_tensors(const LocalSizes *local, gboolean has_experts)
   return tensors;
 }
 
+/* Whether weights of the layer's products have gradients. */
+static gboolean trains_products(const LocalSizes *local, Piece piece) {
+  return local->method->training.rank == 0 && !piece_is_frozen(piece);
+}
+
+static int adapters_in(const LocalSizes *local, Piece piece, LinearKind kind, Adapter adapters[MOST_ADAPTERS]) {
+  const Linear linear = linear_of(local, kind);
+  return piece_is_frozen(piece) ? 0 : adapters_of(local, kind, &linear, adapters);
+}
+
+/* What a product with adapters keeps of its input, but for norms' outputs. */
+static double own_input(const LocalSizes *local, LinearKind kind) {
+  const double bytes = local->linear_bytes, t = local->tokens, rows = local->expert_rows;
+  const ModelLatent *latent = &local->model->latent;
+  switch (kind) {
+  case LINEAR_Q_UP:
+    return bytes * local->split_tokens * latent->q_rank;
+  case LINEAR_KV_UP:
+    return bytes * local->split_tokens * latent->kv_rank;
+  case LINEAR_ATTN_OUT:
+    return attention_output(local);
+  case LINEAR_MLP_DOWN:
+    return bytes * t * local->ffn_width;
+  case LINEAR_SHARED_DOWN:
+    return bytes * t * local->shared_width;
+  case LINEAR_EXPERT_UP:
+    return bytes * rows * local->model->hidden;
+  case LINEAR_EXPERT_DOWN:
+    return bytes * rows * local->expert_width;
+  default:
+    return 0;
+  }
+}
+
+/* Frozen weights need no inputs; adapters need those of their products, norms' outputs once, and what A makes of
+ * them. */
+static void drop_inputs(const LocalSizes *local, Piece piece, LayerTensors *tensors) {
+  const double rank = local->method->training.rank, stream = (double)local->split_tokens * local->model->hidden;
+  const gboolean gathers = local->method->memory.gathered == GATHERED_KEPT;
+  const double read = local->linear_bytes * (gathers ? (double)local->tokens * local->model->hidden : stream);
+  gboolean reads_attention = FALSE, reads_mlp = FALSE, keeps_output = FALSE;
+  double kept = 0;
+  LinearKind kinds[N_LINEARS];
+  const int n = layer_linears(local, piece_family(piece), kinds);
+  for (int i = 0; i < n; i++) {
+    Adapter adapters[MOST_ADAPTERS];
+    const int n_adapters = adapters_in(local, piece, kinds[i], adapters);
+    for (int a = 0; a < n_adapters; a++)
+      kept += local->element_bytes * (double)adapters[a].group * (double)adapters[a].tokens * rank;
+    if (n_adapters == 0)
+      continue;
+    kept += own_input(local, kinds[i]);
+    keeps_output |= kinds[i] == LINEAR_ATTN_OUT;
+    reads_attention |= kinds[i] < LINEAR_ATTN_OUT;
+    reads_mlp |= kinds[i] == LINEAR_MLP_UP || kinds[i] == LINEAR_SHARED_UP;
+  }
+  const gboolean of_heads = local->cp > 1 && local->method->cp_comm == CP_ULYSSES;
+  if (local->method->attention == ATTENTION_FLASH && !keeps_output && !of_heads && !local->casts)
+    tensors->rest += attention_output(local); /* which flash attention's backward reads */
+  tensors->linear_inputs =
+      kept + read * (local->shared_norm ? reads_attention || reads_mlp : reads_attention + reads_mlp);
+}
+
 /* Gradients of the linears' outputs, which W multiplies with their inputs; those of row-parallel linears are
  * gathered. The two branches of a parallel block share one. */
 static double layer_output_gradients(const LocalSizes *local, Piece piece) {
   double elements = 0;
   LinearKind kinds[N_LINEARS];
-  const int n = layer_linears(local, piece, kinds);
+  const int n = layer_linears(local, piece_family(piece), kinds);
   for (int i = 0; i < n; i++) {
     const Linear linear = linear_of(local, kinds[i]);
-    if (kinds[i] == LINEAR_ATTN_OUT && local->model->parallel_block)
+    Adapter adapters[MOST_ADAPTERS];
+    const int n_adapters = trains_products(local, piece) ? 0 : adapters_in(local, piece, kinds[i], adapters);
+    for (int a = 0; a < n_adapters; a++)
+      elements += (double)linear.group * linear.tokens * (double)(adapters[a].n + local->method->training.rank);
+    if (!trains_products(local, piece) || (kinds[i] == LINEAR_ATTN_OUT && local->model->parallel_block))
       continue;
     elements += (double)linear.group * linear.tokens * linear.n;
   }
@@ -286,19 +356,21 @@ static double kept_linear_inputs(const LocalSizes *local, const LayerTensors *te
 /* Layers recomputed together keep the input of the first, the one that is not APART. */
 static PieceMemory layer_memory(const LocalSizes *local, Piece piece, int n_at_once) {
   const gboolean has_experts = piece_family(piece) == PIECE_LAYER && local->n_experts > 0;
-  const LayerTensors tensors = layer_tensors(local, has_experts);
+  LayerTensors tensors = layer_tensors(local, has_experts);
+  if (!trains_products(local, piece))
+    drop_inputs(local, piece, &tensors);
   const double all = tensors.rest + tensors.linear_inputs + tensors.scores;
-  PieceMemory memory = {.held_for_W = layer_output_gradients(local, piece_family(piece)),
+  PieceMemory memory = {.held_for_W = layer_output_gradients(local, piece),
                         .transient_bytes = widest_gradients(local, has_experts)};
   if (local->method->recompute == RECOMPUTE_NONE ||
-      (local->method->recompute == RECOMPUTE_FULL && !workload_recomputes(local->method, piece))) {
+      (local->method->recompute == RECOMPUTE_FULL && !piece_recomputes(local->method, piece))) {
     keep_all(&memory, &tensors);
   } else if (local->method->recompute == RECOMPUTE_SELECTIVE && !local->method->keeps_every_other_product) {
     drop_modules(&memory, local, &tensors, has_experts);
   } else {
     const double products = local->method->keeps_every_other_product ? kept_products(local) : 0;
     const double input = piece_is_apart(piece) ? 0 : tensors.layer_input;
-    const double stays = piece_is_apart(piece) ? 0 : kept_linear_inputs(local, &tensors);
+    const double stays = piece_is_apart(piece) ? 0 : MIN(kept_linear_inputs(local, &tensors), tensors.linear_inputs);
     memory.saved_bytes = input + products;
     memory.released_by_I = memory.saved_bytes - stays;
     memory.held_for_W += tensors.linear_inputs - stays; /* recomputed by I */
@@ -361,11 +433,11 @@ int local_loss_chunks(const LocalSizes *local) {
  * matrix, beside weights, their gradient and what accumulates it, is in the peaks that Liger-Kernel prints. */
 static PieceMemory chunked_loss_memory(const LocalSizes *local) {
   const double e = local->element_bytes, stream = e * local->split_tokens * local->model->hidden;
-  const double matrix = local_vocab_parameters(local);
+  const double gradient = logits_train(local->model, local->method) ? e * local_vocab_parameters(local) : 0;
   return (PieceMemory){
-      .saved_bytes = 2 * stream + e * matrix,
+      .saved_bytes = 2 * stream + gradient,
       .released_by_I = 2 * stream,
-      .transient_bytes = e * (double)local->tokens / local_loss_chunks(local) * local->vocab_width + e * matrix,
+      .transient_bytes = e * (double)local->tokens / local_loss_chunks(local) * local->vocab_width + gradient,
   };
 }
 
@@ -376,9 +448,12 @@ static PieceMemory loss_memory(const LocalSizes *local) {
     return chunked_loss_memory(local);
   const double stream = local->element_bytes * local->split_tokens * local->model->hidden;
   const gboolean is_gathered = local->method->memory.gathered == GATHERED_KEPT && local->tp > 1;
-  const double read = is_gathered ? local->element_bytes * local->tokens * local->model->hidden : stream;
+  const gboolean is_trained = logits_train(local->model, local->method);
+  const double read = !is_trained   ? 0
+                      : is_gathered ? local->element_bytes * local->tokens * local->model->hidden
+                                    : stream;
   const double logits = (double)local->tokens * local->vocab_width;
-  const double gradient = local->element_bytes * logits;
+  const double gradient = is_trained ? local->element_bytes * logits : 0;
   const FrameworkMemory *framework = &local->method->memory;
   const double seen = framework->logits != LOGITS_SPLIT ? logits * local->tp : logits; /* the logits that the loss is
                                                                                         computed from */
@@ -388,7 +463,7 @@ static PieceMemory loss_memory(const LocalSizes *local) {
       .saved_bytes = stream + read + kept_of_logit(local) * seen,
       .released_by_I = stream + kept_of_logit(local) * seen,
       .held_for_W = gradient,
-      .transient_bytes = made_of_logit(local) * seen + pieces + vocabulary_gradient(local),
+      .transient_bytes = made_of_logit(local) * seen + pieces + (is_trained ? vocabulary_gradient(local) : 0),
   };
 }
 
@@ -419,6 +494,8 @@ static PieceMemory head_memory(const LocalSizes *local) {
 }
 
 static PieceMemory memory_of(const LocalSizes *local, Piece piece, int n_at_once) {
+  if (!piece_passes_back(local->method, piece))
+    return (PieceMemory){0};
   if (piece_is_layer(piece))
     return layer_memory(local, piece, n_at_once);
   return piece == PIECE_EMBEDDING ? embedding_memory(local) : head_memory(local);

@@ -26,6 +26,8 @@ typedef struct {
   WorkItems *all;
   int first;                                  /* of `all`; indices count from it */
   gboolean input_gradients, weight_gradients; /* the half of backward being listed: I, W, or both for B */
+  gboolean is_adapted;                        /* products have adapters, and their weights no gradients */
+  gboolean is_frozen;                         /* weights of products are not trained */
   gboolean recompute;                         /* items being added are recomputed forward work */
   int mtp;                                    /* WorkItem.mtp of items being added */
   gboolean every_other; /* … without attention and every other product, whose results were kept */
@@ -127,6 +129,25 @@ typedef enum {
   N_LINEARS
 } LinearKind;
 Linear linear_of(const LocalSizes *local, LinearKind kind);
+
+typedef struct {
+  const char *a, *b, *sum, *b_dgrad, *a_dgrad, *grad_sum, *b_wgrad, *a_wgrad;
+} AdapterNames;
+/* A(k, rank) and B(rank, n) beside so many columns of a linear. */
+typedef struct {
+  const AdapterNames *names;
+  gint64 n, k;          /* of this rank */
+  gint64 tokens, group; /* as the linear's */
+  gint64 n_summed;      /* times rank and group: parameters whose gradients tp sums */
+} Adapter;
+enum { MOST_ADAPTERS = 3 };
+/* Returns how many a linear has. */
+int adapters_of(const LocalSizes *local, LinearKind kind, const Linear *linear, Adapter adapters[MOST_ADAPTERS]);
+/* Nothing if the list's products have none. */
+void adapters_forward(ItemList *list, LinearKind kind, const Linear *linear);
+void adapters_input_gradient(ItemList *list, LinearKind kind, const Linear *linear);
+void adapters_weight_gradient(ItemList *list, LinearKind kind, const Linear *linear);
+
 /* The products of a layer in forward order; returns their number. */
 int layer_linears(const LocalSizes *local, Piece piece, LinearKind kinds[N_LINEARS]);
 
@@ -212,14 +233,15 @@ gboolean item_list_recomputes(const ItemList *list, RecomputeModule module);
 /* List a forward as recomputed work. */
 void item_list_recompute(ItemList *list, void (*forward)(ItemList *list));
 
-/* Whether a head that predicts a further token recomputes its layer: where all layers are recomputed alike. */
-gboolean head_recomputes(const Method *method);
 /* Whether recomputing a dense layer stops before the MLP's last product (recompute_end of quirks.c). */
 gboolean recompute_stops_early(const Model *model, const Method *method);
 
+typedef struct {
+  double weight_bytes, trained; /* parameters with gradients */
+} CopiedParameters;
 /* The finished list of a phase, whose items are behind the others of `all`; none if a piece has nothing to do in it.
- * `copied_parameters`: those of the piece that ZeRO-3 copies from and to buffers (pieces.c); 0: none. */
-WorkList piece_list(const LocalSizes *local, Piece piece, Phase phase, double copied_parameters, WorkItems *all);
+ * `copied`: what ZeRO-3 copies of the piece from and to buffers (pieces.c). */
+WorkList piece_list(const LocalSizes *local, Piece piece, Phase phase, const CopiedParameters *copied, WorkItems *all);
 /* Chunks of tokens in which a chunked loss is computed. */
 int local_loss_chunks(const LocalSizes *local);
 /* `n_at_once`: layers that full recompute makes again together. */
