@@ -277,7 +277,7 @@ void state_copied_gradient(Trainer *trainer, int stage, CommGroup *group, Device
   comm->batch_begin(trainer->comm);
   for (int i = parameters->first_of_stage[stage]; i < parameters->n_blocks; i++) {
     const Block *block = &parameters->blocks[i];
-    if (block->stage != stage || block->n == 0)
+    if (block->stage != stage || block->n == 0 || block->is_frozen)
       continue;
     sum_in_place(trainer, own_gradient(parameters, block), block->shard_n, group, stream);
   }
@@ -359,7 +359,7 @@ static void add_squares(const Trainer *trainer, const Block *block, double *sum,
   const Parameters *parameters = trainer->parameters;
   const gint64 skipped =
       parameters->at.at[AXIS_TP] == 0 ? 0 : CLAMP(block->n_whole - block->shard_first, 0, block->shard_n);
-  if (parameters_is_copy(parameters, block) || skipped == block->shard_n)
+  if (block->is_frozen || parameters_is_copy(parameters, block) || skipped == block->shard_n)
     return;
   launch(stream,
          (Kernel){.kind = KERNEL_SUM_SQUARES,
@@ -423,7 +423,7 @@ void state_optimizer(Trainer *trainer, int step, DeviceStream *stream) {
   const Parameters *parameters = trainer->parameters;
   for (int i = 0; i < parameters->n_blocks; i++) {
     const Block *block = &parameters->blocks[i];
-    if (block->n == 0)
+    if (block->n == 0 || block->is_frozen)
       continue;
     launch(stream, (Kernel){.kind = KERNEL_ADAM, .adam = state_adam(trainer, block, step)});
     if (block->zero == 1)

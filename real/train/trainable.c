@@ -140,6 +140,11 @@ static gboolean check_recompute(const Workload *workload, GError **error) {
                            "with %s; use --recompute none or full",
                            method->framework, what);
   }
+  if (method->recomputes == RECOMPUTE_FULL && method->recompute_layers > 1)
+    return fail_impossible(error,
+                           "--recompute full with %d layers at once cannot be trained here (stepsim simulate predicts "
+                           "it): expected one at a time, or --recompute block or every",
+                           method->recompute_layers);
   /* ring blocks and exchanged heads occupy the place where Q, K and V would be recomputed */
   return method->cp == 1 || (method->recompute_modules & MODULE_BIT(MODULE_MLA_UP_PROJ)) == 0 ||
          fail_impossible(
@@ -211,12 +216,34 @@ static gboolean check_host_weights(const Workload *workload, GError **error) {
                          of_experts ? " of experts" : "");
 }
 
+/* Whether some stage receives gradients for nothing. */
+static gboolean has_idle_stage(const Workload *workload) {
+  for (int stage = 0; stage < workload->n_stages; stage++)
+    if (!lowering_needs_gradient(workload, stage))
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean check_training(const Workload *workload, GError **error) {
+  const Method *method = workload->method;
+  g_autofree char *train = training_train_text(&method->training), *freeze = training_freeze_text(&method->training);
+  const char *why = training_is_of_all(&method->training)   ? NULL
+                    : method->training.rank > 0             ? "adapters"
+                    : zero_shards_gradients(method->zero)   ? "frozen weights under ZeRO-2 or 3"
+                    : method->offload.optimizer != TIER_GPU ? "frozen weights with the optimizer on the host"
+                    : has_idle_stage(workload)              ? "a stage of which nothing is trained"
+                                                            : NULL;
+  return why == NULL ||
+         fail_impossible(error, "--train %s --freeze %s: %s cannot be trained with here (stepsim simulate predicts it)",
+                         train, freeze, why);
+}
+
 static gboolean check_plan(const Workload *workload, GError **error) {
   const Method *method = workload->method;
-  return check_switches(method, error) && check_ring(method, error) && check_precision(workload, error) &&
-         check_recompute(workload, error) && check_gradient_sums(method, error) && check_norm_kernel(workload, error) &&
-         check_loss(method, error) && check_recipe(method, error) && check_host_weights(workload, error) &&
-         (method->precision != PRECISION_FP8 || check_fp8(workload, error));
+  return check_training(workload, error) && check_switches(method, error) && check_ring(method, error) &&
+         check_precision(workload, error) && check_recompute(workload, error) && check_gradient_sums(method, error) &&
+         check_norm_kernel(workload, error) && check_loss(method, error) && check_recipe(method, error) &&
+         check_host_weights(workload, error) && (method->precision != PRECISION_FP8 || check_fp8(workload, error));
 }
 
 /* Routing is fixed by position: each rank must divide its tokens evenly among all experts. */

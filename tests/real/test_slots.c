@@ -78,7 +78,7 @@ static void assert_parts(Workload *workload) {
 
 TEST(a_slot_s_parts_are_as_large_as_the_program_s_memory) {
   for (int attention = 0; attention < N_ATTENTIONS; attention++)
-    for (int recompute = 0; recompute < N_RECOMPUTES; recompute++)
+    for (int recompute = 0; recompute <= RECOMPUTE_FULL; recompute++)
       for (int tp = 1; tp <= 2; tp++)
         assert_parts(workload_of(&llama, tp, FALSE, (Attention)attention, (Recompute)recompute));
 }

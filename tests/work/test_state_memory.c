@@ -61,7 +61,7 @@ TEST(state_that_fits_exactly_needs_no_further_gpu) {
 static double sent_of(const char *given, int zero) {
   g_autoptr(Plan) plan = plan_with(given);
   g_autoptr(Method) method = method_complete(NULL, NULL, plan, NULL);
-  return rank_state(method, 8e9, 0, zero).sent_bytes;
+  return rank_state(method, &(HeldParameters){.trained = 8e9}, zero).sent_bytes;
 }
 
 /* 16 GB of weights and as much of gradients, of which a reduce-scatter or an all-gather over 8 sends 14. */

@@ -207,7 +207,7 @@ static void run_optimizer(Executor *executor, const Op *op) {
 static void spoil_scratch(Executor *executor, const Op *op, const Work *work) {
   const Op *before = executor->backward;
   const gboolean is_backward = op->action == ACTION_B || op->action == ACTION_I;
-  const gboolean is_layer = work->piece == PIECE_LAYER || work->piece == PIECE_DENSE_LAYER;
+  const gboolean is_layer = work->piece >= 0 && piece_is_layer((Piece)work->piece);
   if (executor->execution->hook == NULL || !is_backward || !is_layer)
     return;
   if (before == NULL || !op_same_action(before, op) || before->unit != op->unit)

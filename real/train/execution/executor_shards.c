@@ -15,7 +15,7 @@ static int piece_blocks(const Executor *executor, const Op *op, const Work *work
   const Parameters *parameters = executor->trainer->parameters;
   int n = 0;
   for (int i = 0; i < 2 && work->piece >= 0; i++) {
-    blocks[n] = parameters_block(parameters, op->stage, kinds[work->piece][i], op->unit);
+    blocks[n] = parameters_block(parameters, op->stage, kinds[piece_family((Piece)work->piece)][i], op->unit);
     n += blocks[n] != NULL && blocks[n]->n > 0;
   }
   if (work->piece != PIECE_HEAD)

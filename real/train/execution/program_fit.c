@@ -9,8 +9,8 @@ static const Phase phase_of[] = {
 
 /* Whether the piece exists in the stage. `unit`: the layer. */
 static gboolean has_piece(const StageLayers *layers, int piece, int unit) {
-  if (piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER)
-    return unit < layers->n_layers && (unit < layers->n_dense) == (piece == PIECE_DENSE_LAYER);
+  if (piece >= 0 && piece_is_layer((Piece)piece))
+    return unit < layers->n_layers && stage_piece(layers, unit) == (Piece)piece;
   return piece == PIECE_EMBEDDING ? layers->has_embedding : piece == PIECE_HEAD && layers->has_head;
 }
 

@@ -274,7 +274,10 @@ static NormKernel layer_norm(const ItemCall *call, int which) {
 /* When recomputed on their own (layernorm among the modules), the MLP's norm comes first, as in backward. */
 static void run_norm(const ItemCall *call) {
   const Activations *activations = item_memory(call);
-  const gboolean is_reversed = call->item->recompute && activations->saves_all && !activations->every_other;
+  const gboolean is_whole =
+      activations->every_other ||
+      !activations_saves_all(activations, &call->trainer->workload->stages[call->stage].layers, call->layer);
+  const gboolean is_reversed = call->item->recompute && !is_whole;
   Kernel kernel = {.kind = KERNEL_NORM_FORWARD,
                    .norm = layer_norm(call, is_reversed ? 1 - call->occurrence : call->occurrence)};
   item_launch(call, &kernel);

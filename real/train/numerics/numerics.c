@@ -41,6 +41,7 @@ static Workload *alone_workload(const Workload *workload, Precision precision) {
   plan->sequence_parallel = FALSE;
   plan->recompute = RECOMPUTE_NONE;
   plan->recompute_modules = 0;
+  plan->recompute_layers = 0;
   plan->offload = (Offload){0};
   plan->n_micro_batches = plan->global_batch / plan->micro_batch;
   g_clear_pointer(&plan->pipeline_layout, g_free);
@@ -234,6 +235,14 @@ typedef struct {
   int n_made; /* steps so far */
 } Moments;
 
+/* Whether it is as that of a tensor that is not trained: where there are some, all of the gradient is 0. */
+static gboolean may_be_frozen(const Comparison *c, const Whole *gradient) {
+  gboolean is_zero = !training_is_of_all(&c->execution->workload->method->training);
+  for (gint64 i = 0; i < gradient->n && is_zero; i++)
+    is_zero = gradient->values[i] == 0;
+  return is_zero;
+}
+
 /* ‖ΔW − ΔW′‖ / ‖ΔW′‖ less rounding, ΔW the ranks' update and ΔW′ Adam's. Advances the moments by a step. */
 static double update_error(const Comparison *c, const Update *update, Moments *moments) {
   const Training *t = &c->execution->training;
@@ -271,10 +280,11 @@ static void compare_updates(const Comparison *c, const char *name, const double 
     c->report->n_missing += n_missing(first, after);
     if (gradient == NULL || before == NULL || after == NULL)
       return; /* counted as missing */
-    if (checked->is_skipped && distance2(after, before) > 0)
+    const gboolean stays = checked->is_skipped || may_be_frozen(c, gradient);
+    if (stays && distance2(after, before) > 0)
       note(INFINITY, name, &checked->update_error, checked->update_worst); /* it should not have changed */
     const Update update = {.gradient = gradient, .before = before, .after = after, .scale = scales[step]};
-    if (!checked->is_skipped)
+    if (!stays)
       note(update_error(c, &update, &moments), name, &checked->update_error, checked->update_worst);
     before = after;
   }

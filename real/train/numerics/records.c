@@ -88,7 +88,7 @@ static gboolean write_block(Trainer *trainer, const Block *block, int step, doub
   if (has_gradient && !read_floats(trainer, gradient, parameters->gradient_number, block->shard_n, values, error))
     return FALSE;
   for (gint64 i = 0; i < block->shard_n && has_gradient; i++)
-    values[i] = (float)(values[i] / scale);
+    values[i] = block->is_frozen ? 0 : (float)(values[i] / scale);
   if (has_gradient)
     write_records(out, block, RECORD_GRADIENT, step, values);
   const void *weight = block->master != NULL ? (const void *)block->master

@@ -67,14 +67,12 @@ static void init_pools(Activations *activations, int stage) {
 
 gboolean activations_init(Activations *activations, const LocalSizes *local, Device *device, const ActivationsUse *use,
                           GError **error) {
-  const Recompute recompute = local->method->recompute;
   *activations = (Activations){
       .local = local,
       .device = device,
       .n_stages = use->n_stages,
       .n_micro_batches = use->n_micro_batches,
       .has_w = use->has_w,
-      .saves_all = recompute != RECOMPUTE_FULL,
       .every_other = local->method->keeps_every_other_product,
       .dropped = local->method->recompute_modules,
       .pools = g_new0(Pool, (gsize)use->n_stages * N_SLOT_PARTS),
@@ -249,8 +247,9 @@ SavedLayer activations_layer(const Activations *activations, const Slot *slot, i
   if (activations->every_other)
     return every_other_layer(activations, &tensors);
   const SavedLayer *scratch = &activations->scratch_layer, *again = &tensors.again;
-  SavedLayer saved = activations->saves_all ? tensors.saved : *scratch;
-  const guint dropped = activations->saves_all ? activations->dropped : MODULE_BIT(N_RECOMPUTE_MODULES) - 1;
+  const gboolean saves_all = activations_saves_all(activations, activations->layers[slot->stage], layer);
+  SavedLayer saved = saves_all ? tensors.saved : *scratch;
+  const guint dropped = saves_all ? activations->dropped : MODULE_BIT(N_RECOMPUTE_MODULES) - 1;
   if (dropped & MODULE_BIT(MODULE_LAYERNORM)) {
     saved.norm1 = again->norm1 != NULL ? again->norm1 : scratch->norm1;
     saved.norm2 = again->norm2 != NULL ? again->norm2 : scratch->norm2;

@@ -12,11 +12,11 @@
  *     boundary      activations and gradients on their way between stages
  *
  * So a rank holds exactly what the Program says it holds, however early a receive and however late a W runs. With
- * full recompute only the layers' inputs are kept from F. With selective recompute all is kept but what the
- * recomputed modules produce, or (by products, torchtitan) attention's output and every other product. The other
- * tensors are scratch, except that those W reads are recomputed by I and kept with what I makes. In fp8 the inputs of
- * linears, and the gradients of their outputs, are kept as the copies that W reads (narrow.h), and themselves only
- * where something else reads them later. Shapes in elements, row-major: T tokens × width; T′ = T/tp under sequence
+ * full recompute only the layers' inputs are kept from F, or of some layers all. With selective recompute all is kept
+ * but what the recomputed modules produce, or (by products, torchtitan) attention's output and every other product. The
+ * other tensors are scratch, except that those W reads are recomputed by I and kept with what I makes. In fp8 the
+ * inputs of linears, and the gradients of their outputs, are kept as the copies that W reads (narrow.h), and themselves
+ * only where something else reads them later. Shapes in elements, row-major: T tokens × width; T′ = T/tp under sequence
  * parallelism.
  *
  * Positions in a stage's stream: layer l reads l and writes l + 1; the model's head reads the one after its n layers,
@@ -192,7 +192,6 @@ typedef struct {
   Device *device;
   int n_stages, n_micro_batches;
   gboolean has_w;             /* the plan has separate I and W */
-  gboolean saves_all;         /* FALSE: full recompute, only inputs are kept */
   gboolean every_other;       /* selective recompute by products: attention's output, every other product kept */
   guint dropped;              /* modules recomputed under selective recompute (recompute_modules.h) */
   Pool *pools;                /* [n_stages][N_SLOT_PARTS]; unused for stages of other ranks */
@@ -243,6 +242,10 @@ typedef struct {
   gboolean has_w;                   /* the plan has separate I and W */
   gboolean takes_turns;             /* parts of a forward run between those of a backward */
 } ActivationsUse;
+
+/* FALSE: the layer is recomputed whole, or has no backward, and keeps its input alone. Those of heads that predict
+ * further tokens come behind the stage's. */
+gboolean activations_saves_all(const Activations *activations, const StageLayers *layers, int layer);
 
 /* Allocates everything but slots; `cut` is borrowed. FALSE with the device's error if memory is short. */
 gboolean activations_init(Activations *activations, const LocalSizes *local, Device *device, const ActivationsUse *use,

@@ -323,6 +323,22 @@ static void find_summed(const Parameters *parameters, Block *block) {
   }
 }
 
+/* A matrix that embedding and head share is one of the embedding's. */
+static gboolean is_frozen(const Workload *workload, const Block *block) {
+  const TrainedParts *training = &workload->method->training;
+  switch (block->kind) {
+  case BLOCK_TABLE:
+  case BLOCK_POSITIONS:
+    return (training->frozen & FREEZE_EMBEDDING) != 0;
+  case BLOCK_FINAL_NORM:
+    return (training->frozen & FREEZE_HEAD) != 0;
+  case BLOCK_OUTPUT:
+    return !logits_train(workload->model, workload->method);
+  default:
+    return block->layer < training->frozen_layers;
+  }
+}
+
 void block_lay_out(const Parameters *parameters, Block *block, guint64 seed) {
   const Workload *workload = parameters->workload;
   for (int role = 0; role < N_ROLES; role++)
@@ -341,6 +357,8 @@ void block_lay_out(const Parameters *parameters, Block *block, guint64 seed) {
     const Tensor *last = &g_array_index(layouter.tensors, Tensor, block->n_tensors - 1);
     block->n = round_up(last->offset + last->rows * last->columns, (gint64)ALIGN * block->n_shards);
   }
-  find_summed(parameters, block);
+  block->is_frozen = is_frozen(workload, block);
+  if (!block->is_frozen)
+    find_summed(parameters, block);
   block->tensors = (Tensor *)(void *)g_array_free(layouter.tensors, FALSE);
 }

@@ -304,7 +304,7 @@ Block *parameters_block(const Parameters *parameters, int stage, BlockKind kind,
 
 static void add_moved(const Parameters *parameters, GPtrArray *blocks, int stage, BlockKind kind, int layer) {
   Block *block = parameters_block(parameters, stage, kind, layer);
-  if (block != NULL && block->n > 0)
+  if (block != NULL && block->n > 0 && !block->is_frozen) /* sharded weights are all trained (trainable.c) */
     g_ptr_array_add(blocks, block);
 }
 

@@ -89,6 +89,7 @@ typedef struct {
   BlockKind kind;
   int stage, layer;              /* layer: of the model; −1 for the others */
   gint64 n, n_whole;             /* elements, padded; the first n_whole are held whole by every tp rank */
+  gboolean is_frozen;            /* not trained: it has no gradient, though its norms' kernels write one */
   gint64 n_norms;                /* the first of these are norms, whose gradients I computes */
   gint64 first_summed, n_summed; /* of n_whole: those whose gradients tp ranks sum (local_tp_summed_parameters()) */
   gint64 offset_of[N_ROLES];     /* −1: none */

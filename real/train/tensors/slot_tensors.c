@@ -8,6 +8,14 @@
  * and in each of the last three parts the same again for each MTP head and its layer. */
 #include "slot_tensors.h"
 
+gboolean activations_saves_all(const Activations *activations, const StageLayers *layers, int layer) {
+  const Method *method = activations->local->method;
+  if (layer >= layers->n_layers)
+    return !head_recomputes(method);
+  const Piece piece = stage_piece(layers, layer);
+  return !piece_recomputes(method, piece) && piece_passes_back(method, piece);
+}
+
 static SavedLayer walk_saved_layer(const Activations *activations, LayerKind kind, Carver *carvers) {
   const LocalSizes *local = activations->local;
   Carver *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
@@ -23,7 +31,7 @@ static void walk_saved_mtp(const Activations *activations, const StageLayers *la
   Carver *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
   char *x = carve(carve_w_reads_input(local) ? for_w : for_i, carve_stream_elements(local), carve_element_bytes(local));
   SavedLayer saved = {0};
-  if (activations->saves_all)
+  if (activations_saves_all(activations, layers, layer))
     saved = walk_saved_layer(activations, carve_kind_of(local, layers, layer), carvers);
   const SavedMtp mtp = carve_mtp(local, for_i, for_w);
   const SavedHead head = carve_head(local, for_i, for_i, for_w);
@@ -57,7 +65,9 @@ static void walk_saved(const Activations *activations, const StageLayers *layers
       tensors->saved_at[0] = carved_since(&before, in);
     }
   }
-  for (int i = 0; i < layers->n_layers && activations->saves_all; i++) {
+  for (int i = 0; i < layers->n_layers; i++) {
+    if (!activations_saves_all(activations, layers, i))
+      continue;
     const Carver before_i = *for_i, before_w = *for_w;
     const SavedLayer saved = walk_saved_layer(activations, carve_kind_of(local, layers, i), carvers);
     if (i == tensors->layer) {
@@ -100,20 +110,20 @@ gboolean slot_keeps_gradient_in(const Activations *activations, const Slot *slot
   return !local->sequence_parallel || local->model->dropout_rate.embedding > 0 || local->model->embedding_norm;
 }
 
-static SavedLayer walk_again(const Activations *activations, LayerKind kind, Carver *made) {
+static SavedLayer walk_again(const Activations *activations, LayerKind kind, gboolean saves_all, Carver *made) {
   const LocalSizes *local = activations->local;
   Carver nothing = {0};
   if (activations->every_other)
     return carve_again_every_other(local, kind, made);
-  return activations->saves_all ? carve_again(local, kind, activations->dropped, made)
-                                : carve_layer(local, kind, MODULE_BIT(MODULE_CORE_ATTN), &nothing, made);
+  return saves_all ? carve_again(local, kind, activations->dropped, made)
+                   : carve_layer(local, kind, MODULE_BIT(MODULE_CORE_ATTN), &nothing, made);
 }
 
 static void walk_made_layer(const Activations *activations, const StageLayers *layers, int layer, Carver *made,
                             SlotTensors *tensors) {
   const LocalSizes *local = activations->local;
   const LayerKind kind = carve_kind_of(local, layers, layer);
-  const SavedLayer again = walk_again(activations, kind, made);
+  const SavedLayer again = walk_again(activations, kind, activations_saves_all(activations, layers, layer), made);
   const LayerGradients gradients = carve_gradients(local, kind, TRUE, made);
   if (layer != tensors->layer)
     return;
