@@ -23,10 +23,11 @@ static const double least_step_s = 1e-6;
 static const double theta_step = 0.05, near_enough = 0.3, most_step = 1.5, arrived = 0.03;
 static const double least_narrowed = 0.1; /* below, the runs are taken to say nothing */
 static const double least_moved = 0.5;    /* spreads */
-static const double odd_deviation = 4;    /* in units of the noise */
-static const double told_apart = 0.9;     /* correlation from which two are not */
-static const double likely_80 = 1.2816;   /* standard deviations that 80 % are within */
-static const double much_left = 0.5;      /* cost per run, with the first noise */
+static const double least_error = 0.04;
+static const double odd_deviation = 4;  /* in units of the noise */
+static const double told_apart = 0.9;   /* correlation from which two are not */
+static const double likely_80 = 1.2816; /* standard deviations that 80 % are within */
+static const double much_left = 0.5;    /* cost per run, with the first noise */
 enum { MOST_ITERATIONS = 100, MOST_ROUNDS = 8, MOST_HALVINGS = 3, NOISE_ROUNDS = 3 };
 
 typedef struct {
@@ -522,7 +523,8 @@ static void predict_without(Problem *problem, const Solution *solution, double *
   }
 }
 
-/* The least bound that holds for a new run with 80 %, were it like these (split conformal). */
+/* The least bound that holds for a new run with 80 %, were it like these (split conformal), but no less than such runs
+ * differ by from day to day. */
 static double conformal_error(const Problem *problem, const GArray *runs) {
   const int n = (int)runs->len, at = (int)ceil(0.8 * (n + 1));
   g_autofree double *off = g_new(double, n);
@@ -531,7 +533,7 @@ static double conformal_error(const Problem *problem, const GArray *runs) {
     off[i] = fabs(log(run->without_s / run->row->step_time_s));
   }
   sort_doubles(off, (guint)n);
-  return at <= n && problem->n_distinct >= LEAST_RUNS ? off[at - 1] : INFINITY;
+  return at <= n && problem->n_distinct >= LEAST_RUNS ? MAX(off[at - 1], least_error) : INFINITY;
 }
 
 /* --- the result --- */
