@@ -24,10 +24,9 @@ static const double theta_step = 0.05, near_enough = 0.3, most_step = 1.5, arriv
 static const double least_narrowed = 0.1; /* below, the runs are taken to say nothing */
 static const double least_moved = 0.5;    /* spreads */
 static const double least_error = 0.04;
-static const double odd_deviation = 4;  /* in units of the noise */
-static const double told_apart = 0.9;   /* correlation from which two are not */
-static const double likely_80 = 1.2816; /* standard deviations that 80 % are within */
-static const double much_left = 0.5;    /* cost per run, with the first noise */
+static const double odd_deviation = 4; /* in units of the noise */
+static const double told_apart = 0.9;  /* correlation from which two are not */
+static const double much_left = 0.5;   /* cost per run, with the first noise */
 enum { MOST_ITERATIONS = 100, MOST_ROUNDS = 8, MOST_HALVINGS = 3, NOISE_ROUNDS = 3 };
 
 typedef struct {
@@ -45,6 +44,7 @@ typedef struct {
   int p;
   Predictor **predictors; /* [n_threads]; what was remembered is the same for all copies of the cluster */
   double noise;
+  GArray *pairs;       /* of UnknownPair; the Fit's */
   gboolean *has_slope; /* [unknowns_count()], as the next two: where slopes were found */
   double *slopes_at;   /* θ */
   double *slopes;      /* [unknowns_count()][n] */
@@ -52,10 +52,10 @@ typedef struct {
 
 /* --- predictions --- */
 
-/* The base with the values of θ (NULL: as its file has it). */
+/* The base with the values of θ. */
 static Cluster cluster_at(const Problem *problem, const double *theta) {
   Cluster copy = *problem->base;
-  for (int j = 0; j < problem->p && theta != NULL; j++) {
+  for (int j = 0; j < problem->p; j++) {
     const int i = problem->active[j];
     unknown_set(&copy, i, problem->priors[i].median * exp(problem->priors[i].spread * theta[j]));
   }
@@ -468,6 +468,19 @@ static double narrowed(const Solution *solution, int j) {
   return 1 - sqrt(MIN(gsl_matrix_get(solution->left, (gsize)j, (gsize)j), 1));
 }
 
+/* While all are looked for: of two that are one to the runs, one may be dropped later. */
+static void note_pairs(const Problem *problem, const Solution *solution) {
+  for (int j = 0; j < problem->p; j++)
+    for (int k = 0; k < j; k++) {
+      const double jj = gsl_matrix_get(solution->left, (gsize)j, (gsize)j);
+      const double kk = gsl_matrix_get(solution->left, (gsize)k, (gsize)k);
+      const double r = gsl_matrix_get(solution->left, (gsize)j, (gsize)k) / sqrt(jj * kk);
+      const UnknownPair pair = {problem->active[k], problem->active[j], r};
+      if (fabs(r) >= told_apart)
+        g_array_append_val(problem->pairs, pair);
+    }
+}
+
 static gboolean tells_of(const Problem *problem, const Solution *solution, int j) {
   return narrowed(solution, j) >= least_narrowed || problem->priors[problem->active[j]].source != NULL;
 }
@@ -483,6 +496,7 @@ static gboolean is_any_told(const Problem *problem, const Solution *solution) {
  * likeliest alone. */
 static Solution solve_for_known(Problem *problem) {
   Solution solution = solve_with_noise(problem);
+  note_pairs(problem, &solution);
   const int n_all = problem->p;
   g_autofree int *all = g_memdup2(problem->active, (gsize)n_all * sizeof *all);
   g_autofree double *start = g_new(double, problem->p);
@@ -572,18 +586,6 @@ static void fill_unknowns(const Problem *problem, const Solution *solution, Fit 
     for (int k = 0; k < problem->p; k++)
       fit->covariance[i * n + problem->active[k]] = gsl_matrix_get(solution->left, (gsize)j, (gsize)k);
   }
-}
-
-static void fill_pairs(const Problem *problem, const Solution *solution, Fit *fit) {
-  for (int j = 0; j < problem->p; j++)
-    for (int k = 0; k < j; k++) {
-      const double jj = gsl_matrix_get(solution->left, (gsize)j, (gsize)j);
-      const double kk = gsl_matrix_get(solution->left, (gsize)k, (gsize)k);
-      const double r = gsl_matrix_get(solution->left, (gsize)j, (gsize)k) / sqrt(jj * kk);
-      const UnknownPair pair = {problem->active[k], problem->active[j], r};
-      if (fabs(r) >= told_apart)
-        g_array_append_val(fit->pairs, pair);
-    }
 }
 
 static void fill_runs(Problem *problem, const Solution *solution, const double *before, Fit *fit) {
@@ -745,7 +747,6 @@ static gboolean fit_problem(Problem *problem, Fit *fit, GError **error) {
   Solution solution = solve_for_known(problem);
   fit->noise = problem->noise;
   fill_unknowns(problem, &solution, fit);
-  fill_pairs(problem, &solution, fit);
   fill_runs(problem, &solution, before, fit);
   gsl_set_error_handler(handler);
   fit->error = conformal_error(problem, fit->runs);
@@ -771,6 +772,7 @@ Fit *fit_new(const MeasuredRows *rows, Cluster *base, const FitPrior *priors, in
                      .priors = priors,
                      .n_threads = n_threads,
                      .left_out = -1,
+                     .pairs = fit->pairs,
                      .predictors = g_new(Predictor *, n_threads)};
   for (int i = 0; i < n_threads; i++)
     problem.predictors[i] = predictor_new();

@@ -4,12 +4,16 @@
  *     minimise  Σ ρ(ln(predicted / measured) / noise)  +  Σ (ln(value / median) / spread)²
  *               runs                                      unknowns
  *
- * with Cauchy's ρ(x) = c² ln(1 + (x/c)²), c = 2, under which a run that does not fit the rest counts little. The noise
- * of runs is estimated from what is left, about a prior of 4 %. Solved by Levenberg and Marquardt's method (GSL) from
- * several starts. From one run on: what the runs say nothing of stays as the file has it. */
+ * with Cauchy's ρ(x) = c² ln(1 + (x/c)²), c = 2, in place of the squares, too: a run that does not fit the rest counts
+ * little (but with few runs each is taken at its word), and a machine that is far from its file is not ruled out. The
+ * noise of runs is estimated from what is left, about a prior of 6 %. Predictions are nearly log-linear, so tangents
+ * are solved by Levenberg and Marquardt's method (GSL), from several starts. From one run on: what the runs say nothing
+ * of stays as the file has it. */
 #pragma once
 #include "measured_rows.h"
 #include "unknowns.h"
+
+static const double likely_80 = 1.2816; /* standard deviations that 80 % are within */
 
 typedef struct {
   double value;      /* as in the file that is written: of four digits */
@@ -50,7 +54,6 @@ typedef struct {
   double noise;           /* standard deviation of ln(measured / predicted) */
   double error;           /* 80 % of the runs are within it, each predicted from the others: |ln(measured / predicted)|,
                              conformal; INFINITY: too few runs to say */
-  int n_folds;            /* groups that were left out one after another: as many as runs, or fewer */
   double memory_bytes;    /* the median of what the fullest GPUs held beyond what is predicted; NAN: nothing known */
   int n_memory;           /* from as many runs */
 } Fit;

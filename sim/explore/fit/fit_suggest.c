@@ -9,7 +9,7 @@
 #include "parallel.h"
 #include "predict.h"
 
-static const double theta_step = 0.2, likely_80 = 1.2816;
+static const double theta_step = 0.2;
 enum { MOST_CANDIDATES = 200, MOST_TP = 16, MOST_PP = 8, MOST_MICRO_BATCH = 4 };
 
 typedef struct {
