@@ -208,7 +208,8 @@ gboolean machine_base_check(const char *file, const Gpu *base, GError **error) {
                       base->file, file, gpu_file);
   g_autofree char *text = g_strdup_printf("name: x\nbase: %s\n", name);
   YamlFile *yaml = yaml_file_parse(gpu_file, text, strlen(text), error);
-  g_autoptr(YamlFile) over = yaml != NULL ? yaml_over_bases(yaml, "topologies/gpus", NULL, error) : NULL;
+  g_autoptr(YamlFile) over =
+      yaml != NULL ? yaml_over_bases(yaml, &(YamlBases){"topologies/gpus", NULL, NULL}, NULL, error) : NULL;
   return over != NULL;
 }
 

@@ -70,16 +70,17 @@ static void merge(YamlFile *out, int parent, YamlNode base, YamlNode over) {
   }
 }
 
-/* A copy without the key `base`, which has been used by now. */
-static YamlFile *without_base(const YamlFile *file) {
-  const YamlNode root = yaml_file_root(file);
-  YamlFile *out = yaml_tree_new(file->path);
-  const int index = copy_node(out, YAML_NONE, root);
-  for (int i = node_of(root)->first; i != YAML_NONE; i = yaml_tree_node(file, i)->next)
-    if (strcmp(yaml_tree_node(file, i)->key, "base") != 0)
-      copy_all(out, index, (YamlNode){file, i});
+/* A copy of a mapping as a file of its own, without these keys. */
+static YamlFile *without(YamlNode map, const char *const *keys) {
+  YamlFile *out = yaml_tree_new(map.file->path);
+  const int index = copy_node(out, YAML_NONE, map);
+  for (int i = node_of(map)->first; i != YAML_NONE; i = yaml_tree_node(map.file, i)->next)
+    if (!g_strv_contains(keys, yaml_tree_node(map.file, i)->key))
+      copy_all(out, index, (YamlNode){map.file, i});
   return out;
 }
+
+static const char *const base_key[] = {"base", NULL}; /* has been used by now */
 
 /* Checked here because the merged file's reader does not see this key. */
 static gboolean has_one_base(YamlNode name, GError **error) {
@@ -90,10 +91,10 @@ static gboolean has_one_base(YamlNode name, GError **error) {
   return TRUE;
 }
 
-static YamlFile *over_bases(YamlFile *file, const char *subdir, int depth, GPtrArray *bases, GError **error);
+static YamlFile *over_bases(YamlFile *file, const YamlBases *where, int depth, GPtrArray *bases, GError **error);
 
 /* Owned by the caller; NULL with the error set. */
-static YamlFile *read_base(YamlNode name, const char *subdir, int depth, GPtrArray *bases, GError **error) {
+static YamlFile *read_base(YamlNode name, const YamlBases *where, int depth, GPtrArray *bases, GError **error) {
   const char *text = yaml_text(name, error);
   if (text == NULL)
     return NULL;
@@ -102,7 +103,7 @@ static YamlFile *read_base(YamlNode name, const char *subdir, int depth, GPtrArr
               MOST_BASES);
     return NULL;
   }
-  g_autofree char *path = data_path_find_beside(yaml_path(name), subdir, text, ".yaml", error);
+  g_autofree char *path = data_path_find_beside(yaml_path(name), where->folder, text, ".yaml", error);
   YamlFile *base = path != NULL ? yaml_file_read(path, error) : NULL;
   if (base == NULL) {
     yaml_prefix(name, error);
@@ -110,41 +111,81 @@ static YamlFile *read_base(YamlNode name, const char *subdir, int depth, GPtrArr
   }
   if (bases != NULL)
     g_ptr_array_add(bases, g_strdup(path));
-  return over_bases(base, subdir, depth, bases, error);
+  return over_bases(base, where, depth, bases, error);
 }
 
-static YamlFile *over_bases(YamlFile *file, const char *subdir, int depth, GPtrArray *bases, GError **error) {
+static YamlNode base_of(YamlNode map) {
+  return yaml_is_present(map) && yaml_is_map(map) ? yaml_map_value(map, "base") : (YamlNode){NULL, 0};
+}
+
+/* The base that `name` names, a mapping. Owned by the caller; NULL with the error set. */
+static YamlFile *base_at(YamlNode name, const YamlBases *where, int depth, GPtrArray *bases, GError **error) {
+  g_autoptr(YamlFile) base = has_one_base(name, error) ? read_base(name, where, depth + 1, bases, error) : NULL;
+  if (base != NULL && !yaml_is_map(yaml_file_root(base))) {
+    yaml_fail(name, error, "found a file without keys");
+    return NULL;
+  }
+  return g_steal_pointer(&base);
+}
+
+static gboolean has_keys(YamlNode map, const char *const *keys, GError **error) {
+  for (; *keys != NULL; keys++)
+    if (!yaml_is_present(yaml_map_value(map, *keys)))
+      return yaml_fail(map, error, "the key \"%s\" is missing", *keys);
+  return TRUE;
+}
+
+/* The keys of the part's base stand in the part, under its own. Takes `file`. */
+static YamlFile *with_part(YamlFile *file, const YamlBases *where, GPtrArray *bases, GError **error) {
+  static const char *const described[] = {"name", "source", NULL};
   g_autoptr(YamlFile) own = file;
   const YamlNode root = yaml_file_root(own);
-  const YamlNode name = yaml_is_map(root) ? yaml_map_value(root, "base") : (YamlNode){NULL, 0};
+  const YamlNode part =
+      where->part != NULL && yaml_is_map(root) ? yaml_map_value(root, where->part) : (YamlNode){NULL, 0};
+  const YamlNode name = base_of(part);
   if (!yaml_is_present(name))
     return g_steal_pointer(&own);
-  if (!has_one_base(name, error))
+  g_autoptr(YamlFile) base = base_at(name, &(YamlBases){where->part_folder, NULL, NULL}, 0, bases, error);
+  if (base == NULL || !has_keys(yaml_file_root(base), described, error))
     return NULL;
+  g_autoptr(YamlFile) below = without(yaml_file_root(base), described), above = without(part, base_key);
+  YamlFile *out = yaml_tree_new(own->path);
+  const int index = copy_node(out, YAML_NONE, root);
+  for (int i = node_of(root)->first; i != YAML_NONE; i = yaml_tree_node(own, i)->next)
+    if (i == part.index)
+      merge(out, index, yaml_file_root(below), yaml_file_root(above));
+    else
+      copy_all(out, index, (YamlNode){own, i});
+  return out;
+}
+
+static YamlFile *over_bases(YamlFile *file, const YamlBases *where, int depth, GPtrArray *bases, GError **error) {
+  g_autoptr(YamlFile) own = with_part(file, where, bases, error);
+  if (own == NULL)
+    return NULL;
+  const YamlNode root = yaml_file_root(own), name = base_of(root);
+  if (!yaml_is_present(name))
+    return g_steal_pointer(&own);
   if (!yaml_is_present(yaml_map_value(root, "name"))) {
     yaml_fail(root, error, "the key \"name\" is missing: a file with a base has a name of its own");
     return NULL;
   }
-  g_autoptr(YamlFile) base = read_base(name, subdir, depth + 1, bases, error);
+  g_autoptr(YamlFile) base = base_at(name, where, depth, bases, error);
   if (base == NULL)
     return NULL;
-  if (!yaml_is_map(yaml_file_root(base))) {
-    yaml_fail(name, error, "found a file without keys");
-    return NULL;
-  }
-  g_autoptr(YamlFile) over = without_base(own);
+  g_autoptr(YamlFile) over = without(root, base_key);
   YamlFile *merged = yaml_tree_new(own->path);
   merge(merged, YAML_NONE, yaml_file_root(base), yaml_file_root(over));
   return merged;
 }
 
-YamlFile *yaml_over_bases(YamlFile *file, const char *subdir, GPtrArray *bases, GError **error) {
-  return over_bases(file, subdir, 0, bases, error);
+YamlFile *yaml_over_bases(YamlFile *file, const YamlBases *where, GPtrArray *bases, GError **error) {
+  return over_bases(file, where, 0, bases, error);
 }
 
-YamlFile *yaml_read_over_bases(const char *path, const char *subdir, GPtrArray *bases, GError **error) {
+YamlFile *yaml_read_over_bases(const char *path, const char *folder, GPtrArray *bases, GError **error) {
   YamlFile *file = yaml_file_read(path, error);
-  return file != NULL ? yaml_over_bases(file, subdir, bases, error) : NULL;
+  return file != NULL ? yaml_over_bases(file, &(YamlBases){folder, NULL, NULL}, bases, error) : NULL;
 }
 
 gboolean yaml_is_of_base(YamlNode node) {

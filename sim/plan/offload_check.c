@@ -28,8 +28,8 @@ static gboolean check_cluster(const Offload *offload, const Cluster *cluster, GE
   const Host *host = &cluster->host;
   if (host->link_efficiency == 0)
     return fail_missing(cluster, "how fast its host is",
-                        "\"host: {link: 63 GB/s, link_efficiency: 0.8, memory_bandwidth: 614 GB/s, "
-                        "update_efficiency: 0.4}\"",
+                        "\"base: hgx-h100\" or another of topologies/hosts, or \"host: {link: 63 GB/s, "
+                        "link_efficiency: 0.8, memory_bandwidth: 614 GB/s, update_efficiency: 0.4}\"",
                         error);
   if (host_link_Bps(host, &cluster->node, 1) == 0)
     return fail_missing(cluster, "the link between a GPU and its host", "\"link: 63 GB/s\" to the key host", error);

@@ -74,9 +74,9 @@ TEST(a_cluster_is_its_base_but_for_what_it_says) {
   ck_assert_int_gt(base->node.n_sockets, 0);
   ck_assert_int_eq(cluster->node.n_sockets, 0);
   ck_assert_str_eq(cluster->gpu.name, base->gpu.name);
-  ck_assert_uint_eq(cluster->bases->len, 1);
   ck_assert(g_str_has_suffix(cluster->bases->pdata[0], "/dgx-h100.yaml"));
-  ck_assert_uint_eq(base->bases->len, 0);
+  ck_assert(g_str_has_suffix(base->bases->pdata[0], "/hosts/dgx-h100.yaml")); /* of its node */
+  ck_assert_uint_eq(cluster->bases->len, 1 + base->bases->len);
 }
 
 TEST(bases_stand_on_bases_and_beside_the_file) {
@@ -88,7 +88,8 @@ TEST(bases_stand_on_bases_and_beside_the_file) {
   ck_assert_double_eq(cluster->gpu.hbm_Bps, 1675e9);
   ck_assert_double_gt(cluster->gpu.hbm_bytes, 80e9); /* its base's */
   ck_assert_str_eq(cluster->gpu.name, "half");
-  ck_assert_uint_eq(cluster->bases->len, 2);
+  ck_assert(g_str_has_suffix(cluster->bases->pdata[0], "/middle.yaml"));
+  ck_assert(g_str_has_suffix(cluster->bases->pdata[1], "/topologies/dgx-h100.yaml"));
   ck_assert_uint_eq(cluster->gpu.bases->len, 1);
   g_autoptr(Cluster) unpriced = cluster_of("free.yaml", "name: free\nbase: middle.yaml\nprice: none\n");
   ck_assert_double_eq(unpriced->dollars_per_gpu_hour, 0); /* a number is taken away too */
@@ -103,6 +104,23 @@ typedef struct {
 typedef struct {
   char *c, *e;
 } Leaves;
+
+/* A host has all but the drives that its base lacks; the cluster takes another memory and no drives, and one over it
+ * gets back what its own host says. */
+TEST(a_node_may_have_a_base_of_its_own) {
+  add_file("slow.yaml", "name: slow\nsource: s\nhost: {link_efficiency: 0.5, update_efficiency: 0.25}\n");
+  add_file("fast.yaml", "name: fast\nbase: slow.yaml\nsource: s\nhost_memory: 2 TB\nhost: {link_efficiency: 0.75, "
+                        "memory_bandwidth: 400 GB/s}\nnvme: {capacity: 30 TB, read: 50 GB/s, write: 20 GB/s}\n");
+  g_autoptr(Cluster) cluster =
+      cluster_of("c.yaml", "name: c\nbase: dgx-h100\nnode: {base: fast.yaml, host_memory: 1 TB, nvme: none}\n");
+  ck_assert_double_eq(cluster->host.link_efficiency, 0.75);
+  ck_assert_double_eq(cluster->host.update_efficiency, 0.25);
+  ck_assert_double_eq(cluster->host.memory_Bps, 400e9);
+  ck_assert_double_eq(cluster->host_memory_bytes, 1e12);
+  ck_assert_double_eq(cluster->host.nvme_bytes, 30.72e12); /* those of dgx-h100: this node's own have been taken away */
+  g_autoptr(Cluster) over = cluster_of("o.yaml", "name: o\nbase: c.yaml\nnode: {base: fast.yaml, nvme: none}\n");
+  ck_assert_double_eq(over->host_memory_bytes, 2e12);
+}
 
 TEST(lists_and_texts_stand_for_the_whole) {
   g_autofree char *base =
@@ -175,6 +193,14 @@ TEST(what_cannot_be_a_base_is_refused) {
   assert_refused("name: x\nbase: dgx-h100\nfabric: {tiers: none}\n", "expected a list: none takes away");
   add_file("list.yaml", "[1, 2]\n");
   assert_refused("name: x\nbase: list.yaml\n", "refused.yaml:2: base: found a file without keys");
+  assert_refused("name: x\nbase: dgx-h100\nnode: {base: dgx-h10}\n", "refused.yaml:3: base: dgx-h10: no such file");
+  assert_refused("name: x\nbase: dgx-h100\nnode: {base: cpu-adam, base: pcie-4}\n", "base: found twice in one mapping");
+  assert_refused("name: x\nbase: dgx-h100\nnode: {base: list.yaml}\n", "found a file without keys");
+  assert_refused("name: x\nbase: dgx-h100\nfabric: {base: cpu-adam}\n", "refused.yaml:3: unknown key \"base\"");
+  add_file("bare.yaml", "name: bare\nhost_memory: 1 TB\n");
+  assert_refused("name: x\nbase: dgx-h100\nnode: {base: bare.yaml}\n", "bare.yaml:1: the key \"source\" is missing");
+  add_file("odd.yaml", "name: odd\nsource: s\nhost: {link_speed: 1 GB/s}\n");
+  assert_refused("name: x\nbase: dgx-h100\nnode: {base: odd.yaml}\n", "odd.yaml:3: unknown key \"link_speed\"");
   /* what the base has and the file does not go together with: told where it stands */
   assert_refused("name: x\nbase: dgx-h100\nnode: {nics: 4}\n", "refused.yaml, over its base: ");
   assert_refused("name: x\nbase: dgx-h100\nnode: {nics: 4}\n", "dgx-h100.yaml:");

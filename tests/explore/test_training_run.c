@@ -487,7 +487,7 @@ TEST(a_setup_is_what_the_plan_and_the_cluster_say) {
   request.interval_s = 0;
   setup = setup_of(&request, "llama-3.1-405b", "llama3-h100", plan, NULL);
   /* a GPU's 347 MB over PCIe at 0.87 of 63 GB/s */
-  ck_assert_double_eq_tol(setup->run.stall_s, 405.85e9 * 14 / 16384 / (0.87 * 63e9), 2e-3);
+  ck_assert_double_eq_tol(setup->run.stall_s, 405.85e9 * 14 / 16384 / (0.87 * 63e9), 2e-5);
   ck_assert_double_ge((double)setup->run.interval_steps * setup->run.whole.step_s, setup->run.write_s);
   g_clear_pointer(&setup, run_setup_free);
   request.save = SAVE_GATHERED;

@@ -55,6 +55,8 @@ TEST(every_shipped_cluster_is_read) {
     ck_assert_msg(cluster != NULL, "%s", error != NULL ? error->message : files[i]);
     assert_named_after(cluster->name, files[i]);
     ck_assert_int_eq(cluster->domain_gpus % cluster->gpus_per_node, 0);
+    ck_assert_msg(cluster->host_memory_bytes > 0 && host_link_Bps(&cluster->host, &cluster->node, 1) > 0,
+                  "%s says nothing of its hosts", files[i]);
     assert_same_with_points(cluster, path);
   }
 }

@@ -19,8 +19,8 @@ static double snapshot_Bps(RunSetup *setup) {
   const Host *host = &setup->cluster->host;
   const double stated_Bps = host_link_Bps(host, &setup->cluster->node, setup->cluster->gpus_per_node);
   setup->link_is_assumed = stated_Bps == 0;
-  return (stated_Bps > 0 ? stated_Bps : least_link_Bps) *
-         (host->link_efficiency > 0 ? host->link_efficiency : link_efficiency);
+  return stated_Bps > 0 ? stated_Bps
+                        : least_link_Bps * (host->link_efficiency > 0 ? host->link_efficiency : link_efficiency);
 }
 
 static gboolean set_save(RunSetup *setup, GError **error) {

@@ -320,10 +320,12 @@ static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
          read_exceptions(draft, error) && read_as_run(draft, error);
 }
 
+static const YamlBases bases_of_clusters = {"topologies", "node", "topologies/hosts"};
+
 /* Takes `own`. */
 static Cluster *read_yaml(YamlFile *own, const char *file, GError **error) {
   g_autoptr(GPtrArray) bases = g_ptr_array_new_with_free_func(g_free);
-  g_autoptr(YamlFile) yaml = own != NULL ? yaml_over_bases(own, "topologies", bases, error) : NULL;
+  g_autoptr(YamlFile) yaml = own != NULL ? yaml_over_bases(own, &bases_of_clusters, bases, error) : NULL;
   if (yaml == NULL)
     return NULL;
   Draft draft = {.cluster.file = g_strdup(file)};

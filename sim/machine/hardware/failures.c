@@ -153,7 +153,7 @@ double failures_mean_restart_s(const Failures *failures, double restart_s) {
 
 /* --- storage ----------------------------------------------------------------------------------------------------- */
 
-/* NVIDIA DGX SuperPOD reference architecture for DGX H100, storage guidelines, the tier "better" (2023): a scalable
+/* NVIDIA DGX SuperPOD reference architecture for DGX H100, table 6, the tier "better" (2023): a scalable
  * unit of 32 nodes writes 20 GB/s and reads 40, one node writes 4 GB/s and reads 8. Llama 3's cluster has as much per
  * node: 2 TB/s for 3,072 nodes. */
 enum { UNIT_NODES = 32 };
