@@ -235,7 +235,7 @@ static double room_bytes(const MemoryTable *table) {
 /* What the optimizer makes exists per parameter that a rank updates, like its moments, so it is added to those. */
 static Recipe recipe_while_updating(const Method *method) {
   Recipe recipe = recipe_on_gpu(method, method->zero);
-  recipe.moments += method->update_bytes;
+  recipe.moments += offload_kept_share(&method->offload) * method->update_bytes;
   return recipe;
 }
 

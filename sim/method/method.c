@@ -56,11 +56,11 @@ static gboolean unscales_gradients(const Plan *plan) {
 
 static double copied_gradient_bytes(const Plan *plan) {
   const gboolean copies = unscales_gradients(plan) && plan->recipe.gradients < plan->recipe.master;
-  return copies && plan->offload.optimizer == TIER_GPU ? plan->recipe.master : 0;
+  return copies && offload_kept_share(&plan->offload) > 0 ? plan->recipe.master : 0;
 }
 
 static double update_bytes(const Plan *plan) {
-  const gboolean has_lists = plan->memory.optimizer == OPTIMIZER_LISTS && plan->offload.optimizer == TIER_GPU;
+  const gboolean has_lists = plan->memory.optimizer == OPTIMIZER_LISTS && offload_kept_share(&plan->offload) > 0;
   return copied_gradient_bytes(plan) + (has_lists ? plan->recipe.moments / 2 : 0);
 }
 

@@ -6,6 +6,12 @@ static gboolean check_weights(const Plan *plan, GError **error) {
   const char *where = offload_names()[plan->offload.weights];
   if (plan->offload.weights == TIER_GPU)
     return TRUE;
+  if (plan->offload.share > 0)
+    return fail_impossible(
+        error,
+        "offload-weights %s and offload-optimizer %s clash: what the GPU updates would have to be "
+        "written back to its shard off the GPU, which is not modelled; expected host of all parameters",
+        where, offload_optimizer_text(&plan->offload));
   if (!zero_shards_weights(plan->zero))
     return fail_impossible(error,
                            "offload-weights %s needs --zero 3, found zero %d: only there a layer's weights are brought "

@@ -97,6 +97,14 @@ static const char *freeze_text(const Plan *plan) {
   return g_intern_string(text);
 }
 
+static gboolean set_offload_optimizer(PlanTarget *target, const char *what, const char *text, GError **error) {
+  return offload_parse_optimizer(what, text, &target->plan->offload, error);
+}
+
+static const char *offload_optimizer(const Plan *plan) {
+  return offload_optimizer_text(&plan->offload);
+}
+
 static gboolean set_modules(PlanTarget *target, const char *what, const char *text, GError **error) {
   return recompute_modules_parse(what, text, &target->plan->recompute_modules, error);
 }
@@ -348,8 +356,10 @@ static const PlanField fields[] = {
      PLAN_CHOICE, IN_PLAN(flops), .names = flops_convention_names, .by_default = "causal"},
     {"offload-optimizer", "WHERE",
      "where master copy, moments and reduced gradients live; off the GPU, the node's CPUs run the update: none, host "
-     "(memory) or nvme",
-     PLAN_CHOICE, IN_PLAN(offload.optimizer), .names = offload_names, .by_default = "none"},
+     "(memory), nvme, or host:SHARE: of this share of the parameters, while the GPU updates the others "
+     "(ZeRO-Offload++)",
+     PLAN_CHOICE, IN_PLAN(offload.optimizer), .names = offload_names, .set = set_offload_optimizer,
+     .text = offload_optimizer, .by_default = "none"},
     {"offload-weights", "WHERE",
      "where ZeRO-3's weight shards live, fetched before each gather: none (the GPU), host or nvme", PLAN_CHOICE,
      IN_PLAN(offload.weights), .names = offload_names, .by_default = "none"},

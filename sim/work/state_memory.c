@@ -45,20 +45,21 @@ double state_memory_min_gpus(const Recipe *recipe, double parameters, double cap
 
 Recipe recipe_on_gpu(const Method *method, int zero) {
   Recipe recipe = method->recipe;
-  if (method->offload.optimizer != TIER_GPU) {
-    recipe.master = recipe.moments = 0;
-    recipe.gradients = zero_shards_gradients(zero) ? 0 : recipe.gradients;
-  }
+  const double kept = offload_kept_share(&method->offload);
+  recipe.master *= kept;
+  recipe.moments *= kept;
+  recipe.gradients *= zero_shards_gradients(zero) ? kept : 1;
   recipe.weights = method->offload.weights != TIER_GPU ? 0 : recipe.weights;
   return recipe;
 }
 
 static void add_tiers(const Method *method, int zero, const StateBytes *whole, double updated, RankState *state) {
   const Offload *offload = &method->offload;
+  const double share = offload_share(offload);
   state->tier_bytes[offload->weights] += whole->weights_bytes;
-  state->tier_bytes[offload->optimizer] += whole->optimizer_bytes;
-  if (offload->optimizer != TIER_GPU)
-    state->tier_bytes[method_gradient_tier(method, zero)] += updated * method->recipe.gradients;
+  state->tier_bytes[offload->optimizer] += share * whole->optimizer_bytes;
+  if (share > 0)
+    state->tier_bytes[method_gradient_tier(method, zero)] += share * updated * method->recipe.gradients;
 }
 
 /* Each micro-batch gathers ZeRO-3's weights for its forward and for its backward. Its gradients are reduced with it
@@ -84,7 +85,7 @@ static void add_state(const Method *method, double parameters, double frozen_byt
   state->on_gpu.weights_bytes += held.weights_bytes + frozen_bytes / (zero_shards_weights(zero) ? shards : 1);
   state->on_gpu.gradients_bytes += held.gradients_bytes;
   state->on_gpu.optimizer_bytes += held.optimizer_bytes;
-  state->made_bytes += updated * method->update_bytes;
+  state->made_bytes += updated * offload_kept_share(&method->offload) * method->update_bytes;
   state->sent_bytes += sent_bytes(method, parameters, frozen_bytes, shards, replicas, zero);
   add_tiers(method, zero, &whole, updated, state);
 }

@@ -470,16 +470,16 @@ gboolean workload_gradients_leave(const Workload *workload, gboolean of_experts)
   return layout->n_shards > 1 || method->data_ranks == 1;
 }
 
-/* Gradients that stay on the GPU until the step's last are summed. */
+/* Gradients that stay on the GPU until the step's last are summed, and those of what the GPU updates. */
 static double staying_gradients(const Workload *workload, int stage) {
   const StageWork *work = &workload->stages[stage];
   const Layout *layout = &workload->layout;
   const gboolean is_cut = zero_shards_gradients(workload->method->zero);
-  double parameters = 0;
-  if (!workload_gradients_leave(workload, FALSE))
-    parameters += (double)(work->trained - work->trained_experts) / (is_cut ? layout->n_shards : 1);
-  if (!workload_gradients_leave(workload, TRUE))
-    parameters += (double)work->trained_experts / (is_cut ? layout->n_expert_shards : 1);
+  const double kept = offload_kept_share(&workload->method->offload);
+  const double others = (double)(work->trained - work->trained_experts) / (is_cut ? layout->n_shards : 1),
+               experts = (double)work->trained_experts / (is_cut ? layout->n_expert_shards : 1);
+  const double parameters = others * (workload_gradients_leave(workload, FALSE) ? kept : 1) +
+                            experts * (workload_gradients_leave(workload, TRUE) ? kept : 1);
   return round(parameters * workload->method->recipe.gradients);
 }
 
@@ -489,12 +489,14 @@ void workload_stage_tiers(const Workload *workload, int stage, StateBytes tiers[
   for (int tier = 0; tier < N_TIERS; tier++)
     tiers[tier] = (StateBytes){0};
   tiers[offload->weights].weights_bytes = whole.weights_bytes;
-  tiers[offload->optimizer].optimizer_bytes = whole.optimizer_bytes;
+  const double kept_bytes = round(offload_kept_share(offload) * whole.optimizer_bytes);
+  tiers[TIER_GPU].optimizer_bytes = kept_bytes;
+  tiers[offload->optimizer].optimizer_bytes += whole.optimizer_bytes - kept_bytes;
   if (offload->optimizer == TIER_GPU) {
     tiers[TIER_GPU].gradients_bytes = whole.gradients_bytes;
     return;
   }
   tiers[TIER_GPU].gradients_bytes = staying_gradients(workload, stage);
-  tiers[method_gradient_tier(workload->method, workload->method->zero)].gradients_bytes =
-      round(workload_optimizer_parameters(workload, stage) * workload->method->recipe.gradients);
+  tiers[method_gradient_tier(workload->method, workload->method->zero)].gradients_bytes = round(
+      offload_share(offload) * workload_optimizer_parameters(workload, stage) * workload->method->recipe.gradients);
 }

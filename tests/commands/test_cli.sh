@@ -36,6 +36,7 @@ check_line() { # status|words|arguments
 }
 
 printf 'name: x\nname: y\n' >twice.yaml
+printf 'name: bare\nbase: h800\nnode: {host: none}\n' >bare.yaml
 printf 'name: x\ngpu: [\n' >broken.yaml
 printf '{"model_type": "llama",\n "hidden_size": }\n' >broken.json
 printf '{"model_type": "llama", "hidden_size": 4096' >cut.json

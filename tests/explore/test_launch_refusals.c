@@ -84,7 +84,8 @@ static char *offloading_text(LaunchFramework framework, int zero, Offload offloa
 
 TEST(offloading_is_told_as_each_framework_has_it) {
   const Offload optimizer = {.optimizer = TIER_HOST}, drives = {.optimizer = TIER_NVME, .weights = TIER_NVME},
-                both = {.optimizer = TIER_HOST, .weights = TIER_HOST}, saved = {.activations = TIER_HOST};
+                both = {.optimizer = TIER_HOST, .weights = TIER_HOST}, saved = {.activations = TIER_HOST},
+                part = {.optimizer = TIER_HOST, .share = 0.25};
   const struct {
     LaunchFramework framework;
     int zero;
@@ -98,6 +99,10 @@ TEST(offloading_is_told_as_each_framework_has_it) {
       {LAUNCH_DEEPSPEED, 3, drives, "\"device\" : \"nvme\""},
       {LAUNCH_MEGATRON, 1, optimizer, "--optimizer-cpu-offload --optimizer-offload-fraction 1.0"},
       {LAUNCH_MEGATRON, 3, both, "--offload-optimizer host alone, found optimizer host, weights host"},
+      {LAUNCH_DEEPSPEED, 3, part, "\"ratio\" : 0.25"},
+      {LAUNCH_DEEPSPEED, 3, part, "\"sub_group_size\" : "},
+      {LAUNCH_DEEPSPEED, 2, part, "a part of the optimizer with zero 3 alone, found zero 2"},
+      {LAUNCH_MEGATRON, 1, part, "--optimizer-cpu-offload --optimizer-offload-fraction 0.25 "},
       {LAUNCH_TORCHTITAN, 3, both, "enable_cpu_offload = true"},
       {LAUNCH_TORCHTITAN, 2, optimizer, "together, and no activations: found optimizer host, weights none"},
   };

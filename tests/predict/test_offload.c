@@ -45,6 +45,18 @@ TEST(gradients_master_copy_and_moments_are_on_the_host) {
   ck_assert(host->fits && !prediction->tiers[TIER_NVME].is_used);
 }
 
+TEST(a_share_of_the_optimizer_stays) {
+  /* host:0.25 of the same: a quarter of 14 bytes a parameter on the node; of the rest each GPU has a quarter */
+  g_autoptr(Prediction) prediction = predict_small(4, 2, (Offload){.optimizer = TIER_HOST, .share = 0.25});
+  const double n = (double)prediction->workload->stages[0].parameters;
+  const TierUse *host = &prediction->tiers[TIER_HOST];
+  ck_assert_double_eq(resident(prediction, MEMORY_WEIGHTS), 2 * n);
+  assert_close(resident(prediction, MEMORY_GRADIENTS), 0.75 * 2 * n / 4, 1e-9);
+  assert_close(resident(prediction, MEMORY_OPTIMIZER), 0.75 * 12 * n / 4, 1e-9);
+  assert_close(host->held[MEMORY_GRADIENTS], 0.25 * 2 * n, 1e-9);
+  assert_close(host->held[MEMORY_OPTIMIZER], 0.25 * 12 * n, 1e-9);
+}
+
 TEST(gradients_of_whole_ranks_are_added_up_on_the_gpu) {
   /* ZeRO-1: 2 + 2 bytes a parameter stay on each GPU; the host holds the shards' 2 + 12 */
   g_autoptr(Prediction) prediction = predict_small(4, 1, (Offload){.optimizer = TIER_HOST});
@@ -89,6 +101,47 @@ TEST(the_host_updates_at_its_memorys_rate) {
     g_autoptr(Prediction) prediction = predict_small(gpus, 2, (Offload){.optimizer = TIER_HOST});
     const double n = (double)prediction->workload->stages[0].parameters;
     assert_close(prediction->metrics->mean_s[BREAKDOWN_OPTIMIZER], 28 * n / (409.6e9 * 0.43), 1e-6);
+  }
+}
+
+/* The GPU updates its half while the other half's gradients are on their way out, the host its own behind that. */
+TEST(gpu_and_host_update_half_each) {
+  g_autoptr(Prediction) all = predict_small(1, 2, (Offload){.optimizer = TIER_HOST}),
+                        half = predict_small(1, 2, (Offload){.optimizer = TIER_HOST, .share = 0.5}),
+                        none = predict_small(1, 2, (Offload){0});
+  const double n = (double)all->workload->stages[0].parameters, host_s = 28 * n / (409.6e9 * 0.43),
+               gpu_s = none->metrics->mean_s[BREAKDOWN_OPTIMIZER];
+  assert_close(half->metrics->mean_s[BREAKDOWN_OPTIMIZER], 0.5 * (host_s + gpu_s), 1e-3);
+  ck_assert_double_lt(half->step_time_s, all->step_time_s - 0.5 * host_s + 1e-6);
+}
+
+/* ZeRO-Offload++ over ZeRO-Offload: 6.08 times for OPT-30B on 8 H100, 3.04 for OPT-13B on 8 A100 of 40 GB (DeepSpeed's
+ * blog deepspeed-offloadpp, figures, 2023). Its text leaves open how many tokens a GPU had, what was recomputed and the
+ * ratio, which is to be as low as memory allows: a 50th here. Between 512 tokens and 2,048 recomputed ones the gain
+ * falls, as more of a step is not the update; the blog's is between them. */
+TEST(twin_flow_gains_what_its_authors_saw) {
+  static const struct {
+    const char *cluster;
+    gint64 hidden, layers, heads;
+    double gain;
+  } cases[] = {{"dgx-h100", 7168, 48, 56, 6.08}, {"dgx-a100-40gb", 5120, 40, 40, 3.04}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Model opt = gpt;
+    opt.hidden = cases[i].hidden, opt.n_layers = cases[i].layers, opt.n_heads = opt.n_kv_heads = cases[i].heads;
+    opt.head_dim = 128, opt.ffn_hidden = 4 * cases[i].hidden, opt.vocab = 50272;
+    double gain[2];
+    for (int is_long = 0; is_long < 2; is_long++) {
+      g_autoptr(Plan) plan = plan_said("--dp 8 --zero 3 --precision fp16 --global-batch 8 --seq-len %d --recompute %s",
+                                       is_long ? 2048 : 512, is_long ? "full" : "none");
+      plan->offload = (Offload){.optimizer = TIER_HOST};
+      g_autoptr(Prediction) zero_offload = predict_plan(&opt, shipped_cluster(cases[i].cluster), plan);
+      plan->offload.share = 0.02;
+      g_autoptr(Prediction) twin_flow = predict_plan(&opt, shipped_cluster(cases[i].cluster), plan);
+      ck_assert(twin_flow->fits);
+      gain[is_long] = zero_offload->step_time_s / twin_flow->step_time_s;
+    }
+    ck_assert_msg(gain[1] < cases[i].gain && cases[i].gain < gain[0], "%s: %g to %g", cases[i].cluster, gain[1],
+                  gain[0]);
   }
 }
 
@@ -191,6 +244,8 @@ TEST(what_cannot_be_offloaded_is_refused) {
   assert_refused(cluster, alone, "offload-weights nvme needs --offload-optimizer host or nvme: 2 bytes a parameter");
   ck_assert(recipe_parse("fp32", &alone->recipe, NULL));
   assert_refused(cluster, alone, "offload-weights nvme needs --offload-optimizer host or nvme: 4 bytes a parameter");
+  g_autoptr(Plan) part = small_plan(2, 3, (Offload){.optimizer = TIER_HOST, .weights = TIER_HOST, .share = 0.5});
+  assert_refused(cluster, part, "offload-weights host and offload-optimizer host:0.5 clash");
   g_autoptr(Plan) drives = small_plan(2, 2, (Offload){.optimizer = TIER_NVME});
   cluster->host.nvme_bytes = 0;
   assert_refused(cluster, drives, "selene.yaml does not state NVMe drives, which offloading needs: add \"nvme: {");
@@ -203,20 +258,22 @@ TEST(what_cannot_be_offloaded_is_refused) {
 
 TEST(a_program_updates_all_that_its_ranks_own) {
   g_autoptr(Cluster) cluster = read_cluster("selene");
-  g_autoptr(Plan) plan = small_plan(2, 1, (Offload){.optimizer = TIER_HOST});
+  g_autoptr(Plan) plan = small_plan(2, 1, (Offload){.optimizer = TIER_HOST, .share = 0.5});
   g_autoptr(Prediction) direct = predict_plan(&llama, cluster, plan);
   g_autofree char *text = program_to_text(direct->program);
-  for (int with_all = 0; with_all <= 1; with_all++) {
+  enum { TOO_FEW_ON_HOST, TOO_FEW_ON_GPU, ALL, N_CASES };
+  for (int c = 0; c < N_CASES; c++) {
     Program *program = program_from_text(text, "text", NULL);
     for (guint i = 0; i < program->works->len; i++) {
       Work *work = &g_array_index(program->works, Work, i);
-      work->parameters *= work->on_host && !with_all ? 0.75 : 1;
+      work->parameters *= c != ALL && work->on_host == (c == TOO_FEW_ON_HOST) ? 0.75 : 1;
     }
     g_autoptr(GError) error = NULL;
     g_autoptr(Prediction) read = predict_program(&llama, cluster, plan, program, &error);
-    ck_assert_int_eq(read != NULL, with_all);
-    ck_assert(with_all || strstr(error->message, "rank 0: step 0 updates ") != NULL);
-    ck_assert(with_all || strstr(error->message, " parameters on the host; expected the ") != NULL);
+    ck_assert_int_eq(read != NULL, c == ALL);
+    ck_assert(c == ALL || strstr(error->message, "rank 0: step 0 updates ") != NULL);
+    ck_assert(c != TOO_FEW_ON_HOST || strstr(error->message, " parameters on the host; expected the ") != NULL);
+    ck_assert(c != TOO_FEW_ON_GPU || strstr(error->message, " parameters on the GPU; expected the ") != NULL);
   }
 }
 

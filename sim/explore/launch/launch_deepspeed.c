@@ -67,6 +67,9 @@ static gboolean check_offload(const LaunchCase *c, GError **error) {
   if (offload->optimizer == TIER_NVME && !zero_shards_weights(plan->zero))
     return fail_impossible(error, "deepspeed: DeepSpeed has optimizer state on NVMe with zero 3 alone, found zero %d",
                            plan->zero);
+  if (offload->share > 0 && !zero_shards_weights(plan->zero))
+    return fail_impossible(
+        error, "deepspeed: DeepSpeed offloads a part of the optimizer with zero 3 alone, found zero %d", plan->zero);
   return offload->activations == TIER_GPU || recompute_is_of_layers(plan->recompute) ||
          fail_impossible(error,
                          "deepspeed: DeepSpeed puts checkpoints of layers out, not what layers save: found "
@@ -103,8 +106,8 @@ static void add_batch(const LaunchCase *c, JsonBuilder *builder) {
   add_count(builder, "gradient_accumulation_steps", c->plan->n_micro_batches);
 }
 
-/* offload_optimizer, offload_param */
-static void add_tier(JsonBuilder *builder, const char *key, MemoryTier tier) {
+/* offload_optimizer, offload_param, of a share of the parameters. */
+static void add_tier(JsonBuilder *builder, const char *key, MemoryTier tier, double share) {
   if (tier == TIER_GPU)
     return;
   begin(builder, key);
@@ -115,7 +118,17 @@ static void add_tier(JsonBuilder *builder, const char *key, MemoryTier tier) {
     json_builder_add_string_value(builder, "/local_nvme");
   }
   add_switch(builder, "pin_memory", TRUE);
+  if (share > 0 && share < 1) {
+    json_builder_set_member_name(builder, "ratio");
+    json_builder_add_double_value(builder, share);
+  }
   json_builder_end_object(builder);
+}
+
+/* DeepSpeed keeps whole groups of parameters on the GPU: of a rank's, a hundred, so that a share is met to a hundredth.
+ */
+static gint64 share_group(const LaunchCase *c) {
+  return MAX(1, (gint64)workload_optimizer_parameters(c->workload, 0) / 100);
 }
 
 static void add_checkpoints(const LaunchCase *c, JsonBuilder *builder) {
@@ -156,8 +169,10 @@ static void add_zero(const LaunchCase *c, JsonBuilder *builder) {
     add_count(builder, "stage3_prefetch_bucket_size", gather_bucket(c));
   if (zero_shards_weights(plan->zero) && launch_shards_in_part(plan))
     add_count(builder, "mics_shard_size", plan->zero_ranks);
-  add_tier(builder, "offload_optimizer", plan->offload.optimizer);
-  add_tier(builder, "offload_param", plan->offload.weights);
+  if (plan->offload.share > 0)
+    add_count(builder, "sub_group_size", share_group(c));
+  add_tier(builder, "offload_optimizer", plan->offload.optimizer, plan->offload.share);
+  add_tier(builder, "offload_param", plan->offload.weights, 0);
   json_builder_end_object(builder);
   if (offload_uses(&plan->offload, TIER_NVME))
     launch_notice(c, "nvme_path is a guess: say where the drives of your nodes are mounted");

@@ -478,8 +478,10 @@ static void add_sharding(const LaunchCase *c, GString *out) {
   static const char *const strategies[] = {"", "", "optim_grads", "optim_grads_params"};
   const Plan *plan = c->plan;
   if (plan->offload.optimizer == TIER_HOST)
-    add(out, "--optimizer-cpu-offload --optimizer-offload-fraction 1.0 --use-precision-aware-optimizer "
-             "--overlap-cpu-optimizer-d2h-h2d");
+    add(out,
+        "--optimizer-cpu-offload --optimizer-offload-fraction %s --use-precision-aware-optimizer "
+        "--overlap-cpu-optimizer-d2h-h2d",
+        plan->offload.share > 0 ? strchr(offload_optimizer_text(&plan->offload), ':') + 1 : "1.0");
   if (plan_data_ranks(plan) == 1) {
     add_flag(out, plan->offload.optimizer == TIER_HOST, "--use-distributed-optimizer");
     return;

@@ -172,33 +172,42 @@ static gboolean updates_on_host(const Program *program) {
   return FALSE;
 }
 
-/* `updated`: [steps] parameters, summed over parts. */
-static void sum_parts(const Program *program, int rank, double *updated) {
+/* `updated`: [steps] parameters, summed over parts on the host, or on the GPU. */
+static void sum_parts(const Program *program, int rank, gboolean on_host, double *updated) {
   const OpList *list = &program->ranks[rank];
   for (int step = 0; step < program->n_steps; step++)
     updated[step] = 0;
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
-    if (op->kind == OP_HOST && op->action == ACTION_OPTIMIZER)
+    if (op->kind == (on_host ? OP_HOST : OP_COMPUTE) && op->action == ACTION_OPTIMIZER)
       updated[op->step] += g_array_index(program->works, Work, op->work).parameters;
   }
 }
 
-/* In every step the parts of each rank's update add up to all parameters that it owns. */
+static gboolean check_updated(const Program *program, int rank, gboolean on_host, double owned, double *updated,
+                              GError **error) {
+  sum_parts(program, rank, on_host, updated);
+  for (int step = 0; step < program->n_steps; step++)
+    if (fabs(updated[step] - owned) > 1e-9 * owned)
+      return fail_impossible(error,
+                             "rank %d: step %d updates %.17g parameters on the %s; expected the %.17g that the rank "
+                             "owns there under this plan",
+                             rank, step, updated[step], on_host ? "host" : "GPU", owned);
+  return TRUE;
+}
+
+/* In every step the parts of each rank's update add up to all parameters that it owns, on the host, and on the GPU if
+ * it keeps a share. */
 static gboolean check_updates(const Program *program, const Workload *workload, GError **error) {
+  const Offload *offload = &workload->method->offload;
   if (!updates_on_host(program))
     return TRUE;
   g_autofree double *updated = g_new(double, program->n_steps);
   for (int rank = 0; rank < program->n_ranks; rank++) {
     const double owned = optimizer_parameters(workload, rank);
-    sum_parts(program, rank, updated);
-    for (int step = 0; step < program->n_steps; step++)
-      if (fabs(updated[step] - owned) > 1e-9 * owned)
-        return fail_impossible(
-            error,
-            "rank %d: step %d updates %.17g parameters on the host; expected the %.17g that the rank "
-            "owns under this plan",
-            rank, step, updated[step], owned);
+    if (!check_updated(program, rank, TRUE, offload_share(offload) * owned, updated, error) ||
+        !check_updated(program, rank, FALSE, offload_kept_share(offload) * owned, updated, error))
+      return FALSE;
   }
   return TRUE;
 }

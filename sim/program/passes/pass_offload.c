@@ -70,6 +70,9 @@ static void add_after_last(Op *op, const OpEditor *editor, Stream stream) {
  *     host               | update 0 | update 1 |···| update 2 | …
  *     copy_out                      | write 0 | write 1 | …
  *
+ * Where the GPU updates a share of the parameters itself (Offload.share), it does so as the first chunk is updated, and
+ * the last copy of weights waits for it. Its share of every bucket's gradient stays there.
+ *
  * No chunk is updated before all gradients of the step have arrived and their norm is known. Gradients on NVMe are
  * read with the rest, and no read begins before the last of them has been written. Modelled on DeepSpeed's CPU Adam
  * (arXiv 2101.06840 §5.1), its optimizer swapper (arXiv 2104.07857 §6.3) and Megatron-LM's hybrid optimizer.
@@ -150,15 +153,28 @@ static Op step_op(const OpEditor *editor, int index) {
   return op;
 }
 
+/* The GPU's own update, of so many parameters; −1: of none. */
+static gint32 add_kept_step(Program *program, OpEditor *editor, int index, double parameters) {
+  if (parameters == 0)
+    return -1;
+  Op op = op_editor_translate(editor, index);
+  Work work = g_array_index(program->works, Work, op.work);
+  work.parameters = parameters;
+  op.work = program_work(program, &work);
+  return op_editor_add(editor, &op);
+}
+
 /* Replaces old op `index`, the GPU's Adam step, by that of the node's processors, chunk by chunk, with all its
  * copies. Ops that waited for the step now wait until its last weights have arrived where they are kept. */
 static void add_update(Program *program, OpEditor *editor, const Workload *workload, int rank, int index) {
   const Method *method = workload->method;
-  const double parameters = optimizer_parameters(workload, rank);
+  const double owned = optimizer_parameters(workload, rank);
+  const double parameters = offload_share(&method->offload) * owned;
   const double chunks = ceil(parameters / (double)MAX(method->bucket_parameters, 1));
   const int n_chunks = (int)CLAMP(chunks, 1, MOST_CHUNKS);
   const Update update = {program, editor, method, parameters / n_chunks};
   const Op step = step_op(editor, index);
+  const gint32 kept = add_kept_step(program, editor, index, offload_kept_share(&method->offload) * owned);
   gint32 reads[MOST_CHUNKS], settled = -1;
   int n_read = 0;
   for (int chunk = 0; chunk < n_chunks; chunk++) {
@@ -166,6 +182,7 @@ static void add_update(Program *program, OpEditor *editor, const Workload *workl
       reads[n_read] = method->offload.optimizer == TIER_NVME ? add_read(&update, n_read) : -1;
     settled = add_copies_behind(&update, chunk, add_step(&update, &step, chunk, reads[chunk]));
   }
+  op_add_after(&editor->ops[settled], kept);
   op_editor_set_moved(editor, index, settled);
 }
 
@@ -314,7 +331,8 @@ static void put_gradient_out(Mover *mover, const Op *source, double parameters, 
   const Method *method = mover->workload->method;
   const CopyRoute route =
       ROUTE_LINK_OUT | (method_gradient_tier(method, method->zero) == TIER_NVME ? ROUTE_NVME_WRITE : 0);
-  Op op = copy_new(mover->program, ACTION_GRAD_OUT, route, source->stage, round(parameters * method->recipe.gradients));
+  const double bytes = round(offload_share(&method->offload) * parameters * method->recipe.gradients);
+  Op op = copy_new(mover->program, ACTION_GRAD_OUT, route, source->stage, bytes);
   op.micro_batch = source->micro_batch;
   op.unit = source->unit;
   op_add_after(&op, after);

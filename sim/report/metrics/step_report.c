@@ -158,9 +158,14 @@ static void append_offload(GString *line, const Offload *offload) {
     const char *what;
     MemoryTier tier;
   } parts[] = {{"optimizer", offload->optimizer}, {"weights", offload->weights}, {"activations", offload->activations}};
-  for (gsize i = 0; i < G_N_ELEMENTS(parts); i++)
-    if (parts[i].tier != TIER_GPU)
-      g_string_append_printf(line, ", %s on %s", parts[i].what, parts[i].tier == TIER_HOST ? "the host" : "NVMe");
+  for (gsize i = 0; i < G_N_ELEMENTS(parts); i++) {
+    if (parts[i].tier == TIER_GPU)
+      continue;
+    g_string_append_printf(line, ", %s", parts[i].what);
+    if (i == 0 && offload->share > 0)
+      g_string_append_printf(line, " of %g %% of the parameters", 100 * offload->share);
+    g_string_append_printf(line, " on %s", parts[i].tier == TIER_HOST ? "the host" : "NVMe");
+  }
 }
 
 char *step_report_plan_line(const Plan *plan) {
