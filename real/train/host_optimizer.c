@@ -52,16 +52,16 @@ static GArray *parts_of_chunk(const Trainer *trainer, int chunk, gint64 most) {
   GArray *parts = g_array_new(FALSE, FALSE, sizeof(Part));
   gint64 total = 0, before = 0;
   for (int i = 0; i < parameters->n_blocks; i++)
-    total += parameters->blocks[i].shard_n;
+    total += parameters->blocks[i].host_n;
   const gint64 begin = total * chunk / trainer->n_updates, end = total * (chunk + 1) / trainer->n_updates;
   for (int i = 0; i < parameters->n_blocks; i++) {
     const Block *block = &parameters->blocks[i];
-    const gint64 last = MIN(end - before, block->shard_n);
+    const gint64 last = MIN(end - before, block->host_n);
     for (Part part = {block, MAX(begin - before, 0), 0}; part.first < last; part.first += part.n) {
       part.n = MIN(most, last - part.first);
       g_array_append_val(parts, part);
     }
-    before += block->shard_n;
+    before += block->host_n;
   }
   return parts;
 }
@@ -84,10 +84,10 @@ static Kernel adam_of(const Update *update, const Part *part) {
   AdamKernel adam = state_adam(update->trainer, block, update->step);
   adam.n = part->n;
   adam.weight = at(block->host_weight, part->first, adam.number);
-  adam.master = block->master != NULL ? block->master + part->first : NULL;
+  adam.master = block->on_host.master != NULL ? block->on_host.master + part->first : NULL;
   adam.gradients = at(block->host_gradient, part->first, adam.gradient);
-  adam.m = block->m + part->first;
-  adam.v = block->v + part->first;
+  adam.m = block->on_host.m + part->first;
+  adam.v = block->on_host.v + part->first;
   adam.norm_squared = update->norm_squared;
   adam.scale = update->scale;
   return (Kernel){.kind = KERNEL_ADAM, .adam = adam};

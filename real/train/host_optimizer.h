@@ -1,6 +1,6 @@
 /* The optimizer step on a rank's CPU cores (--offload-optimizer host): master copy, moments, reduced gradients and
- * updated weights are in host memory. The rank's share of all parameters, block after block, is cut into as many
- * equal chunks as the Program has updates per step. */
+ * updated weights are in host memory. What the host updates of the rank's share of all parameters (Block.host_n), block
+ * after block, is cut into as many equal chunks as the Program has updates per step. */
 #pragma once
 #include "trainer.h"
 

@@ -129,7 +129,7 @@ void state_use_early(Trainer *trainer, const Op *op) {
 /* Opens the buffer that is not being reduced. The Program makes each bucket wait for the last but one reduction. */
 static void open_shared(Trainer *trainer, DeviceStream *stream) {
   Block *shared = parameters_shared_table(trainer->parameters);
-  if (shared == NULL || !zero_shards_gradients(shared->zero) || trainer->is_shared_open)
+  if (shared == NULL || !block_shards_gradient(shared) || trainer->is_shared_open)
     return;
   shared->bucket = trainer->shared_gradients[trainer->n_shared_opened++ % 2];
   trainer->is_shared_open = TRUE;
@@ -164,7 +164,7 @@ void state_open_bucket(Trainer *trainer, const Op *op, const Transfer *transfer,
 
 /* The whole unreduced gradient. */
 static char *unreduced(const Block *block) {
-  return zero_shards_gradients(block->zero) ? block->bucket : block->gradient;
+  return block_shards_gradient(block) ? block->bucket : block->gradient;
 }
 
 /* A range of elements of a block's unreduced gradient. */
@@ -176,7 +176,7 @@ typedef struct {
 static Range summed(const Trainer *trainer, const Transfer *transfer, const Block *block, gboolean is_after) {
   const gboolean scatters = transfer->collective == COLLECTIVE_REDUCE_SCATTER;
   const gboolean is_whole =
-      !zero_shards_gradients(block->zero) && trainer->workload->method->time.gradients == GRADIENTS_WHOLE && !scatters;
+      !block_shards_gradient(block) && trainer->workload->method->time.gradients == GRADIENTS_WHOLE && !scatters;
   return is_whole || (scatters && !is_after) ? (Range){0, block->n} : (Range){block->shard_first, block->shard_n};
 }
 
@@ -232,7 +232,7 @@ void state_reduce(Trainer *trainer, const Op *op, const Transfer *transfer, Comm
   convert_sums(trainer, transfer, blocks, TRUE, stream);
   for (guint i = 0; i < blocks->len && is_last; i++) {
     const Block *block = g_ptr_array_index(blocks, i);
-    if (!zero_shards_gradients(block->zero))
+    if (!block_shards_gradient(block))
       continue;
     add_gradients(stream, at(block->bucket, block->shard_first, number), block->gradient, block->shard_n, number);
     if (block == parameters_shared_table(parameters))
@@ -242,8 +242,8 @@ void state_reduce(Trainer *trainer, const Op *op, const Transfer *transfer, Comm
 
 /* This rank's shard of a block's gradient. */
 static char *own_gradient(const Parameters *parameters, const Block *block) {
-  return zero_shards_gradients(block->zero) ? block->gradient
-                                            : at(block->gradient, block->shard_first, parameters->gradient_number);
+  return block_shards_gradient(block) ? block->gradient
+                                      : at(block->gradient, block->shard_first, parameters->gradient_number);
 }
 
 /* Sums `n` elements of gradients over the group. */
@@ -319,6 +319,9 @@ void state_whole_gradients(Trainer *trainer, CommGroup *group, DeviceStream *str
 
 static void copy_out(const Trainer *trainer, const Block *block, Range own, DeviceStream *stream) {
   const Number number = trainer->parameters->gradient_number;
+  own.n = MIN(own.n, block->host_n - own.first);
+  if (own.n <= 0)
+    return;
   stream->device->type->copy(stream, at(block->host_gradient, own.first, number),
                              at(own_gradient(trainer->parameters, block), own.first, number),
                              own.n * kernel_element_bytes(number));
@@ -347,9 +350,8 @@ void state_zero_gradients(const Trainer *trainer, DeviceStream *stream) {
   const Parameters *parameters = trainer->parameters;
   for (int i = 0; i < parameters->n_blocks; i++) {
     const Block *block = &parameters->blocks[i];
-    const gint64 n = zero_shards_gradients(block->zero) ? block->shard_n : block->n;
-    if (n > 0)
-      fill_zero(stream, block->gradient, n, parameters->gradient_number);
+    if (block_gradient_n(block) > 0)
+      fill_zero(stream, block->gradient, block_gradient_n(block), parameters->gradient_number);
   }
 }
 
@@ -383,6 +385,7 @@ AdamKernel state_adam(const Trainer *trainer, const Block *block, int step) {
   const Training *training = &trainer->training;
   char *weight =
       zero_shards_weights(block->zero) ? block->weight : at(block->weight, block->shard_first, parameters->number);
+  const gint64 first = block->host_n;
   double power1 = 1, power2 = 1;
   for (int i = 0; i <= step; i++) {
     power1 *= training->beta1;
@@ -390,12 +393,12 @@ AdamKernel state_adam(const Trainer *trainer, const Block *block, int step) {
   }
   return (AdamKernel){.number = (guint8)parameters->number,
                       .gradient = (guint8)parameters->gradient_number,
-                      .n = block->shard_n,
-                      .weight = weight,
-                      .master = block->master,
-                      .gradients = own_gradient(parameters, block),
-                      .m = block->m,
-                      .v = block->v,
+                      .n = block->shard_n - first,
+                      .weight = weight != NULL ? at(weight, first, parameters->number) : NULL,
+                      .master = block->kept.master,
+                      .gradients = at(own_gradient(parameters, block), first, parameters->gradient_number),
+                      .m = block->kept.m,
+                      .v = block->kept.v,
                       .norm_squared =
                           trainer->workload->method->grad_norm_barrier ? &trainer->norms[2 * step + 1] : NULL,
                       .scale = loss_scaling_of(trainer, step),
@@ -425,11 +428,13 @@ void state_optimizer(Trainer *trainer, int step, DeviceStream *stream) {
     const Block *block = &parameters->blocks[i];
     if (block->n == 0 || block->is_frozen)
       continue;
-    launch(stream, (Kernel){.kind = KERNEL_ADAM, .adam = state_adam(trainer, block, step)});
-    if (block->zero == 1)
+    if (block->host_n < block->shard_n)
+      launch(stream, (Kernel){.kind = KERNEL_ADAM, .adam = state_adam(trainer, block, step)});
+    if (block->zero == 1 && trainer->n_updates == 0)
       zero_others(parameters, block, stream);
   }
-  loss_scaling_advance(trainer, step, stream);
+  if (trainer->n_updates == 0) /* else the host's update ends the step, which begins with all gradients zeroed */
+    loss_scaling_advance(trainer, step, stream);
 }
 
 /* --- loss scale --- */

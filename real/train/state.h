@@ -20,8 +20,9 @@ void state_copied_gradient(Trainer *trainer, int stage, CommGroup *group, Device
 void state_whole_gradients(Trainer *trainer, CommGroup *group, DeviceStream *stream);
 /* Writes Σ g² of this rank's share to norms[step][0] and [1]; `group` sums [1] over ranks (NULL: no other ranks). */
 void state_norm(Trainer *trainer, int step, CommGroup *group, DeviceStream *stream);
+/* Updates what the device keeps the optimizer of. */
 void state_optimizer(Trainer *trainer, int step, DeviceStream *stream);
-/* The Adam kernel for a block, on its state and gradient where they are now. */
+/* The Adam kernel for what the device updates of a block. */
 AdamKernel state_adam(const Trainer *trainer, const Block *block, int step);
 /* With the optimizer on the host (host_optimizer.h): copies this rank's share of gradients to host memory. First for
  * `blocks`, with what is summed so far; then again what a later sum `sum` changed (of `stage`, if it belongs to a

@@ -229,7 +229,6 @@ static gboolean check_training(const Workload *workload, GError **error) {
   g_autofree char *train = training_train_text(&method->training), *freeze = training_freeze_text(&method->training);
   const char *why = training_is_of_all(&method->training)   ? NULL
                     : method->training.rank > 0             ? "adapters"
-                    : zero_shards_gradients(method->zero)   ? "frozen weights under ZeRO-2 or 3"
                     : method->offload.optimizer != TIER_GPU ? "frozen weights with the optimizer on the host"
                     : has_idle_stage(workload)              ? "a stage of which nothing is trained"
                                                             : NULL;

@@ -104,12 +104,12 @@ static gboolean allocate_early(Trainer *trainer, GError **error) {
   const gint64 element_bytes = kernel_element_bytes(parameters->gradient_number);
   gint64 n = 0, offset = 0;
   for (int i = 0; i < parameters->n_blocks; i++)
-    n += zero_shards_gradients(parameters->blocks[i].zero) ? (parameters->blocks[i].n_norms + ALIGN - 1) / ALIGN * ALIGN
-                                                           : 0;
+    n +=
+        block_shards_gradient(&parameters->blocks[i]) ? (parameters->blocks[i].n_norms + ALIGN - 1) / ALIGN * ALIGN : 0;
   trainer->early = trainer->device->type->allocate(trainer->device, MAX(n, 1) * element_bytes, error);
   for (int i = 0; i < parameters->n_blocks && trainer->early != NULL; i++) {
     Block *block = &parameters->blocks[i];
-    if (!zero_shards_gradients(block->zero))
+    if (!block_shards_gradient(block))
       continue;
     block->early = block->n_norms > 0 ? trainer->early + offset * element_bytes : NULL;
     offset += (block->n_norms + ALIGN - 1) / ALIGN * ALIGN;

@@ -45,6 +45,7 @@ cp 2, Ulysses, attention run again|2|tiny-gpt2-short|--cp 2 --cp-comm ulysses --
 TABLE
 
 plans "$small --precision bf16 --comm nccl" <<'TABLE'
+a share of the optimizer on the host, ZeRO-3|2|tiny-gpt2-short|--dp 2 --zero 3 --steps 2 --check-time on --offload-optimizer host:0.4
 weights on the host, too, ZeRO-3|2|tiny-llama-short|--dp 2 --zero 3 --steps 2 --check-time on --offload-optimizer host --offload-weights host
 cp 2, ring|2|tiny-llama-short|--cp 2 --global-batch 1
 # whose like is above in fp32

@@ -225,6 +225,9 @@ optimizer on the host, alone, in parts|1|tiny-llama|--offload-optimizer host --b
 optimizer on the host, no norm over ranks|2|tiny-gpt2|--dp 2 --offload-optimizer host --grad-norm-barrier off
 optimizer on the host, ZeRO-1, many buckets|2|tiny-gpt2|--dp 2 --zero 1 --offload-optimizer host --bucket 1
 optimizer on the host, ZeRO-3, norms of heads, sequence parallel|4|tiny-qwen3|--dp 2 --tp 2 --zero 3 --sequence-parallel on --offload-optimizer host
+a share of the optimizer on the host, ZeRO-3|2|tiny-llama|--dp 2 --zero 3 --offload-optimizer host:0.4
+a share of it, ZeRO-1, in parts, no norm over ranks|2|tiny-gpt2|--dp 2 --zero 1 --bucket 30000 --offload-optimizer host:0.3 --grad-norm-barrier off
+a share of it, tied ends apart, experts, no dp|2|tiny-mixtral|--pp 2 --schedule zb-h1 --offload-optimizer host:0.6
 weights on the host, too, ZeRO-3, tied ends on one rank|2|tiny-gpt2|--dp 2 --zero 3 --offload-optimizer host --offload-weights host
 weights on the host, too, zb-v, gathered far ahead|4|tiny-llama|--dp 2 --pp 2 --schedule zb-v --zero 3 --prefetch 3 --offload-optimizer host --offload-weights host
 weights on the host, too, experts in shards|4|tiny-mixtral|--dp 4 --ep 2 --zero 3 --offload-optimizer host --offload-weights host
@@ -333,6 +336,7 @@ gradients overflow at first, ZeRO-1|2|tiny-gpt2|--dp 2 --zero 1
 gradients overflow at first, ZeRO-3|2|tiny-llama|--dp 2 --zero 3
 gradients overflow at first, ep 2|2|tiny-mixtral|--dp 2 --ep 2
 gradients overflow at first, optimizer on the host|2|tiny-llama|--dp 2 --zero 1 --offload-optimizer host
+gradients overflow at first, a share of it|2|tiny-llama|--dp 2 --zero 2 --offload-optimizer host:0.5
 gradients overflow at first, zb-v, ZeRO-2|4|tiny-gpt2|--dp 2 --pp 2 --schedule zb-v --zero 2 --grad-norm-barrier on
 TABLE
 

@@ -450,6 +450,8 @@ static gboolean run_hook(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
   if (op->action != ACTION_OPTIMIZER || op->unit > 0 || execution->hook == NULL)
     return TRUE;
+  if (op->kind == OP_HOST && executor->device_updates) /* the device's own update came first */
+    return TRUE;
   if (op->kind != OP_HOST) /* the host itself waits for a host op's inputs */
     wait_for_inputs(executor, index);
   return executor_drain(executor, error) && execution->hook(executor->trainer, op->step, execution->hook_data, error);

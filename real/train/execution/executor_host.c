@@ -125,8 +125,8 @@ static const Tensor *find_not_finite(Executor *executor, double *value) {
   const Number number = parameters->gradient_number;
   for (int b = 0; b < parameters->n_blocks; b++) {
     const Block *block = &parameters->blocks[b];
-    const gint64 n = zero_shards_gradients(block->zero) ? block->shard_n : block->n;
-    const gint64 first = zero_shards_gradients(block->zero) ? block->shard_first : 0;
+    const gint64 n = block->is_frozen ? 0 : block_gradient_n(block);
+    const gint64 first = block_shards_gradient(block) ? block->shard_first : 0;
     g_autofree char *values = g_malloc((gsize)n * 4 + 1);
     g_autofree float *wide = g_new(float, (gsize)n + 1);
     if (n == 0 || !staging_read(executor->device, executor->streams[STREAM_COMPUTE], values, block->gradient,
@@ -190,11 +190,12 @@ static gboolean check_norm(Executor *executor, const Op *op, GError **error) {
   return fail_impossible(error, "%s: the gradient norm is %f%s", name, isfinite(norms[0]) ? norms[1] : norms[0], scale);
 }
 
-/* Reads the step's norm and scale, and zeroes the device's gradients, unless the run must end. */
+/* Reads the step's norm, which the device's own update has made where there is one, and scale, and zeroes the device's
+ * gradients, unless the run must end. */
 static gboolean begin_update(Executor *executor, const Op *op, GError **error) {
   Trainer *trainer = executor->trainer;
   DeviceStream *compute = executor->streams[STREAM_COMPUTE];
-  if (!executor->has_norm)
+  if (!executor->has_norm && !executor->device_updates)
     state_norm(trainer, op->step, NULL, compute);
   if (!read_step_end(executor, op->step, error))
     return FALSE;

@@ -28,6 +28,7 @@ struct Executor {
   DeviceEvent *normed; /* step_end has been read */
 
   guint8 *is_first, *is_last; /* [ops] of its action (F, I, W, B) */
+  gboolean device_updates;    /* all parameters, or those whose optimizer is not on the host */
   gboolean has_norm;
   PoolPiece **outgoing[2]; /* [stage · micro-batches + micro-batch]: activation, gradient computed but not yet sent */
   char **gather_buffer;    /* [ops] of each UNSHARD */

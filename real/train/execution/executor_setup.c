@@ -34,6 +34,7 @@ static void find_actions(Executor *executor) {
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
     executor->has_norm = executor->has_norm || op->action == ACTION_NORM;
+    executor->device_updates |= op->action == ACTION_OPTIMIZER && op->kind == OP_COMPUTE;
     if (op->action > ACTION_B || (op->kind != OP_COMPUTE && op->kind != OP_COLLECTIVE))
       continue;
     const int of = op->action == ACTION_F ? 0 : 1;

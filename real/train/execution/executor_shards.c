@@ -38,7 +38,7 @@ gboolean executor_fills_bucket(const Executor *executor, const Op *op, const Wor
   const Block *blocks[MOST_BLOCKS];
   const int n = op->action == ACTION_B || op->action == ACTION_W ? piece_blocks(executor, op, work, blocks) : 0;
   for (int i = 0; i < n; i++)
-    if (zero_shards_gradients(blocks[i]->zero))
+    if (block_shards_gradient(blocks[i]))
       return TRUE;
   return FALSE;
 }
@@ -47,7 +47,7 @@ gboolean executor_has_bucket(const Executor *executor, const Op *op, const Work 
   const Block *blocks[MOST_BLOCKS];
   const int n = piece_blocks(executor, op, work, blocks);
   for (int i = 0; i < n; i++)
-    if (zero_shards_gradients(blocks[i]->zero) && blocks[i]->bucket == NULL)
+    if (block_shards_gradient(blocks[i]) && blocks[i]->bucket == NULL)
       return fail_impossible(error, "the next REDUCE_GRAD of its stage does not take the gradient of %s",
                              blocks[i]->tensors[0].name);
   return TRUE;
@@ -58,7 +58,7 @@ gboolean executor_has_summed(const Executor *executor, const Op *op, const Trans
   parameters_moved(executor->trainer->parameters, op, transfer, blocks);
   for (guint i = 0; i < blocks->len; i++) {
     const Block *block = g_ptr_array_index(blocks, i);
-    if (zero_shards_gradients(block->zero) && block->bucket == NULL)
+    if (block_shards_gradient(block) && block->bucket == NULL)
       return fail_impossible(error, "nothing in front of it has made the gradient of %s, which it sums",
                              block->tensors[0].name);
   }

@@ -89,7 +89,7 @@ static gboolean offload_fits(const Workload *workload, const Op *op) {
   const gboolean on_host = offload->optimizer == TIER_HOST, weights_on_host = offload->weights == TIER_HOST;
   switch ((ActionKind)op->action) {
   case ACTION_OPTIMIZER:
-    return on_host == (op->kind == OP_HOST);
+    return op->kind == OP_HOST ? on_host : offload_kept_share(offload) > 0;
   case ACTION_GRAD_OUT:
     return on_host;
   case ACTION_WEIGHTS_BACK:

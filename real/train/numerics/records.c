@@ -77,26 +77,37 @@ static gboolean write_scale(Trainer *trainer, int step, GByteArray *out, double 
   return TRUE;
 }
 
+/* The shard's, as exactly as they are kept. */
+static gboolean read_weights(Trainer *trainer, const Block *block, float *values, GError **error) {
+  const Parameters *parameters = trainer->parameters;
+  if (block->kept.master != NULL || block->on_host.master != NULL)
+    return read_floats(trainer, block->on_host.master, NUMBER_FP32, block->host_n, values, error) &&
+           read_floats(trainer, block->kept.master, NUMBER_FP32, block->shard_n - block->host_n, values + block->host_n,
+                       error);
+  const void *weight = zero_shards_weights(block->zero)
+                           ? (block->weight != NULL ? block->weight : block->host_weight)
+                           : element(block->weight, block->shard_first, parameters->number);
+  return read_floats(trainer, weight, parameters->number, block->shard_n, values, error);
+}
+
 static gboolean write_block(Trainer *trainer, const Block *block, int step, double scale, GByteArray *out,
                             GError **error) {
   const Parameters *parameters = trainer->parameters;
   g_autofree float *values = g_new(float, (gsize)block->shard_n + 1);
-  const void *gradient = zero_shards_gradients(block->zero)
+  const void *gradient = block_shards_gradient(block)
                              ? block->gradient
                              : element(block->gradient, block->shard_first, parameters->gradient_number);
   const gboolean has_gradient = step < trainer->program->n_steps;
-  if (has_gradient && !read_floats(trainer, gradient, parameters->gradient_number, block->shard_n, values, error))
+  if (block->is_frozen)
+    memset(values, 0, (gsize)block->shard_n * sizeof *values);
+  if (has_gradient && !block->is_frozen &&
+      !read_floats(trainer, gradient, parameters->gradient_number, block->shard_n, values, error))
     return FALSE;
   for (gint64 i = 0; i < block->shard_n && has_gradient; i++)
-    values[i] = block->is_frozen ? 0 : (float)(values[i] / scale);
+    values[i] = (float)(values[i] / scale);
   if (has_gradient)
     write_records(out, block, RECORD_GRADIENT, step, values);
-  const void *weight = block->master != NULL ? (const void *)block->master
-                       : zero_shards_weights(block->zero)
-                           ? (block->weight != NULL ? block->weight : block->host_weight)
-                           : element(block->weight, block->shard_first, parameters->number);
-  if (!read_floats(trainer, weight, block->master != NULL ? NUMBER_FP32 : parameters->number, block->shard_n, values,
-                   error))
+  if (!read_weights(trainer, block, values, error))
     return FALSE;
   write_records(out, block, RECORD_WEIGHT, step, values);
   return TRUE;
@@ -193,8 +204,8 @@ GPtrArray *records_tensor_names(const GByteArray *records) {
 }
 
 static gboolean set_block(Trainer *trainer, const Block *block, GHashTable *wholes, int step, GError **error) {
-  const Number number = block->master != NULL ? NUMBER_FP32 : trainer->parameters->number;
-  void *weights = block->master != NULL ? block->master : block->weight;
+  const Number number = block->kept.master != NULL ? NUMBER_FP32 : trainer->parameters->number;
+  void *weights = block->kept.master != NULL ? block->kept.master : block->weight;
   for (int i = 0; i < block->n_tensors; i++) {
     const Tensor *tensor = &block->tensors[i];
     const Whole *whole = records_find(wholes, RECORD_WEIGHT, step, tensor->name);

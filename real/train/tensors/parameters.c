@@ -16,6 +16,13 @@ static gboolean shares_table(const Workload *workload) {
   return workload->shared_parameters > 0;
 }
 
+/* What of a shard the host updates, in whole cache lines of every kernel's vectors. */
+static gint64 host_part(const Parameters *parameters, gint64 shard_n) {
+  enum { MULTIPLE = 64 };
+  const double share = offload_share(&parameters->workload->method->offload);
+  return share == 1 ? shard_n : MIN(shard_n, (gint64)(share * (double)shard_n / MULTIPLE + 0.5) * MULTIPLE);
+}
+
 static void add_block(const Parameters *parameters, GArray *blocks, BlockKind kind, int stage, int layer,
                       guint64 seed) {
   const gboolean of_experts = kind == BLOCK_EXPERTS;
@@ -25,6 +32,7 @@ static void add_block(const Parameters *parameters, GArray *blocks, BlockKind ki
   block_lay_out(parameters, &block, seed);
   block.shard_n = block.n / block.n_shards;
   block.shard_first = (of_experts ? parameters->expert_shard : parameters->shard) * block.shard_n;
+  block.host_n = host_part(parameters, block.shard_n);
   g_array_append_val(blocks, block);
 }
 
@@ -86,20 +94,21 @@ static gboolean allocate(const Parameters *parameters, gint64 bytes, gpointer ta
   return allocate_in(parameters, FALSE, bytes, target, error);
 }
 
-static gboolean is_on_host(const Parameters *parameters) {
-  return parameters->workload->method->offload.optimizer == TIER_HOST;
+static gboolean allocate_state(const Parameters *parameters, gboolean on_host, gint64 n, OptimizerState *state,
+                               GError **error) {
+  const gint64 master = parameters->workload->method->recipe.master > 0 ? 4 * n : 0;
+  return allocate_in(parameters, on_host, master, &state->master, error) &&
+         allocate_in(parameters, on_host, 4 * n, &state->m, error) &&
+         allocate_in(parameters, on_host, 4 * n, &state->v, error);
 }
 
 static gboolean allocate_optimizer(const Parameters *parameters, Block *block, GError **error) {
-  const gint64 n = block->shard_n, master = parameters->workload->method->recipe.master > 0 ? 4 * n : 0;
-  const gboolean on_host = is_on_host(parameters);
-  const gint64 gradient = on_host ? n * kernel_element_bytes(parameters->gradient_number) : 0;
-  const gint64 weight = on_host ? n * kernel_element_bytes(parameters->number) : 0;
-  return allocate_in(parameters, on_host, master, &block->master, error) &&
-         allocate_in(parameters, on_host, 4 * n, &block->m, error) &&
-         allocate_in(parameters, on_host, 4 * n, &block->v, error) &&
-         allocate_in(parameters, TRUE, gradient, &block->host_gradient, error) &&
-         allocate_in(parameters, TRUE, weight, &block->host_weight, error);
+  const gint64 n = block->host_n;
+  return allocate_state(parameters, FALSE, block->shard_n - n, &block->kept, error) &&
+         allocate_state(parameters, TRUE, n, &block->on_host, error) &&
+         allocate_in(parameters, TRUE, n * kernel_element_bytes(parameters->gradient_number), &block->host_gradient,
+                     error) &&
+         allocate_in(parameters, TRUE, n * kernel_element_bytes(parameters->number), &block->host_weight, error);
 }
 
 /* Whether ZeRO-3's shards are on the host, to be fetched before each gather. */
@@ -133,9 +142,9 @@ static gboolean allocate_block(const Parameters *parameters, Block *block, GErro
   const gint64 weights = has_weights_on_host(parameters)    ? 0
                          : zero_shards_weights(block->zero) ? block->shard_n
                                                             : block->n;
-  const gint64 gradients = zero_shards_gradients(block->zero) ? block->shard_n : block->n;
   return allocate(parameters, weights * kernel_element_bytes(parameters->number), &block->weight, error) &&
-         allocate(parameters, gradients * kernel_element_bytes(parameters->gradient_number), &block->gradient, error) &&
+         allocate(parameters, block_gradient_n(block) * kernel_element_bytes(parameters->gradient_number),
+                  &block->gradient, error) &&
          allocate(parameters, place_narrow(parameters, block), &block->narrow, error) &&
          allocate_optimizer(parameters, block, error);
 }
@@ -175,9 +184,12 @@ static void fill_block(const Parameters *parameters, const Block *block, float *
   const int element_bytes = kernel_element_bytes(parameters->number);
   if (block->host_weight != NULL)
     device->copy(stream, block->host_weight, weight + (is_sharded ? 0 : block->shard_first * element_bytes),
-                 block->shard_n * element_bytes);
-  if (block->master != NULL)
-    device->copy(stream, block->master, scratch + block->shard_first, 4 * block->shard_n);
+                 block->host_n * element_bytes);
+  const float *own = scratch + block->shard_first;
+  if (block->on_host.master != NULL)
+    device->copy(stream, block->on_host.master, own, 4 * block->host_n);
+  if (block->kept.master != NULL)
+    device->copy(stream, block->kept.master, own + block->host_n, 4 * (block->shard_n - block->host_n));
 }
 
 static gboolean fill_blocks(const Parameters *parameters, DeviceStream *stream, GError **error) {
@@ -245,13 +257,12 @@ void parameters_free(Parameters *parameters) {
   const DeviceType *device = parameters->device->type;
   for (int i = 0; i < parameters->n_blocks; i++) {
     Block *block = &parameters->blocks[i];
-    void *const memory[] = {block->weight, block->gradient, block->narrow}, *const state[] = {block->master, block->m,
-                                                                                              block->v};
-    void *const host[] = {block->host_gradient, block->host_weight};
+    void *const memory[] = {block->weight,      block->gradient, block->narrow,
+                            block->kept.master, block->kept.m,   block->kept.v};
+    void *const host[] = {block->on_host.master, block->on_host.m, block->on_host.v, block->host_gradient,
+                          block->host_weight};
     for (gsize k = 0; k < G_N_ELEMENTS(memory); k++)
       device->release(parameters->device, memory[k]);
-    for (gsize k = 0; k < G_N_ELEMENTS(state); k++)
-      (is_on_host(parameters) ? device->release_host : device->release)(parameters->device, state[k]);
     for (gsize k = 0; k < G_N_ELEMENTS(host); k++)
       device->release_host(parameters->device, host[k]);
     for (int t = 0; t < block->n_tensors; t++)
@@ -302,9 +313,12 @@ Block *parameters_block(const Parameters *parameters, int stage, BlockKind kind,
   return NULL;
 }
 
-static void add_moved(const Parameters *parameters, GPtrArray *blocks, int stage, BlockKind kind, int layer) {
-  Block *block = parameters_block(parameters, stage, kind, layer);
-  if (block != NULL && block->n > 0 && !block->is_frozen) /* sharded weights are all trained (trainable.c) */
+/* Of what is frozen, ZeRO-3's weights alone are moved. */
+static void add_moved(const Parameters *parameters, GPtrArray *blocks, const Op *op, BlockKind kind, int layer) {
+  Block *block = parameters_block(parameters, op->stage, kind, layer);
+  const gboolean is_moved = block != NULL && block->n > 0 &&
+                            (!block->is_frozen || (op->action == ACTION_UNSHARD && zero_shards_weights(block->zero)));
+  if (is_moved)
     g_ptr_array_add(blocks, block);
 }
 
@@ -318,28 +332,28 @@ static void add_others(const Parameters *parameters, const Op *op, const Transfe
   gboolean with_table = transfer->n_embedding > 0 && transfer->n_tables > 0;
   gboolean with_output = transfer->n_head > 0 && transfer->n_tables > (with_table ? 1 : 0);
   if (with_table)
-    add_moved(parameters, blocks, op->stage, BLOCK_TABLE, -1);
+    add_moved(parameters, blocks, op, BLOCK_TABLE, -1);
   if (transfer->n_embedding > 0)
-    add_moved(parameters, blocks, op->stage, BLOCK_POSITIONS, -1);
+    add_moved(parameters, blocks, op, BLOCK_POSITIONS, -1);
   for (int i = 0; i < transfer->n_layers; i++)
-    add_moved(parameters, blocks, op->stage, BLOCK_LAYER, op->unit + i);
+    add_moved(parameters, blocks, op, BLOCK_LAYER, op->unit + i);
   if (transfer->n_head > 0)
-    add_moved(parameters, blocks, op->stage, BLOCK_FINAL_NORM, -1);
+    add_moved(parameters, blocks, op, BLOCK_FINAL_NORM, -1);
   if (with_output)
-    add_moved(parameters, blocks, op->stage, BLOCK_OUTPUT, -1);
+    add_moved(parameters, blocks, op, BLOCK_OUTPUT, -1);
   if (transfer->n_head > 0 && has_table_copy(parameters->workload))
-    add_moved(parameters, blocks, op->stage, BLOCK_TABLE, -1);
+    add_moved(parameters, blocks, op, BLOCK_TABLE, -1);
   for (int k = 1; k <= parameters->workload->method->mtp_layers && transfer->n_head > 0; k++) {
-    add_moved(parameters, blocks, op->stage, BLOCK_LAYER, further_layer(parameters, op, k));
-    add_moved(parameters, blocks, op->stage, BLOCK_MTP, further_layer(parameters, op, k));
+    add_moved(parameters, blocks, op, BLOCK_LAYER, further_layer(parameters, op, k));
+    add_moved(parameters, blocks, op, BLOCK_MTP, further_layer(parameters, op, k));
   }
 }
 
 static void add_experts(const Parameters *parameters, const Op *op, const Transfer *transfer, GPtrArray *blocks) {
   for (int i = 0; i < transfer->n_layers; i++)
-    add_moved(parameters, blocks, op->stage, BLOCK_EXPERTS, op->unit + i);
+    add_moved(parameters, blocks, op, BLOCK_EXPERTS, op->unit + i);
   for (int k = 1; k <= parameters->workload->method->mtp_layers && transfer->n_head > 0; k++)
-    add_moved(parameters, blocks, op->stage, BLOCK_EXPERTS, further_layer(parameters, op, k));
+    add_moved(parameters, blocks, op, BLOCK_EXPERTS, further_layer(parameters, op, k));
 }
 
 void parameters_moved(const Parameters *parameters, const Op *op, const Transfer *transfer, GPtrArray *blocks) {
@@ -350,7 +364,7 @@ void parameters_bucket(const Parameters *parameters, const Op *op, const Transfe
   add_others(parameters, op, transfer, blocks);
   add_experts(parameters, op, transfer, blocks);
   for (guint i = blocks->len; i-- > 0;)
-    if (!zero_shards_gradients(((const Block *)g_ptr_array_index(blocks, i))->zero))
+    if (!block_shards_gradient(g_ptr_array_index(blocks, i)))
       g_ptr_array_remove_index(blocks, i);
 }
 
@@ -391,7 +405,7 @@ const void *block_weight(const Parameters *parameters, const Block *block, Role 
 void *block_gradient(const Parameters *parameters, const Block *block, Role role) {
   if (block->offset_of[role] < 0)
     return NULL;
-  char *base = zero_shards_gradients(block->zero) ? block->bucket : block->gradient;
+  char *base = block_shards_gradient(block) ? block->bucket : block->gradient;
   g_assert(base != NULL);
   return base + block->offset_of[role] * kernel_element_bytes(parameters->gradient_number);
 }

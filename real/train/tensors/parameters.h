@@ -74,6 +74,11 @@ typedef enum {
   BLOCK_MTP
 } BlockKind;
 
+/* What the optimizer keeps of some elements; master NULL if the recipe has none. */
+typedef struct {
+  float *master, *m, *v;
+} OptimizerState;
+
 /* A part of a matrix (rows × columns of whole_rows × whole_columns); vectors have one row. */
 typedef struct {
   char *name; /* "layers.3.q.weight"; owned */
@@ -98,14 +103,14 @@ typedef struct {
   int n_shards;                /* 1 under ZeRO-0 */
   int zero;                    /* the plan's; 0 with a single shard */
   gint64 shard_first, shard_n; /* what this rank's optimizer updates */
+  gint64 host_n;               /* the first of these on the host (--offload-optimizer) */
 
   /* device memory, owned */
-  void *weight;   /* [n]; ZeRO-3: [shard_n]; NULL if shards are on the host, in host_weight */
-  void *gradient; /* [n]; ZeRO-2, 3: [shard_n] */
-  float *master;  /* [shard_n], NULL if the recipe has none */
-  float *m, *v;   /* [shard_n] */
-  /* with the optimizer on the host: master, m and v are in host memory, and so are what the optimizer reads and
-   * writes here; owned, [shard_n] each */
+  void *weight;        /* [n]; ZeRO-3: [shard_n]; NULL if shards are on the host, in host_weight */
+  void *gradient;      /* [block_gradient_n()] */
+  OptimizerState kept; /* [shard_n - host_n] */
+  /* host memory, owned: state of what the host updates, and what that reads and writes; [host_n] each */
+  OptimizerState on_host;
   void *host_gradient, *host_weight;
 
   /* in fp8, unless ZeRO-3 shards the block: copies of each linear's weights, as they are and turned; owned */
@@ -133,6 +138,16 @@ typedef struct {
   int n_blocks;
   int *first_of_stage; /* [n_stages] index of the stage's first block, −1 if it is on another rank; owned */
 } Parameters;
+
+/* Under ZeRO-2 and 3, of what is trained: the rest has no gradient to sum. */
+static inline gboolean block_shards_gradient(const Block *block) {
+  return zero_shards_gradients(block->zero) && !block->is_frozen;
+}
+
+/* Elements of Block.gradient; of a frozen block's, what kernels of norms write and nobody reads. */
+static inline gint64 block_gradient_n(const Block *block) {
+  return block->is_frozen ? block->n_norms : block_shards_gradient(block) ? block->shard_n : block->n;
+}
 
 /* `is_local` [n_stages]. The workload has passed trainable_check(). Allocates everything and fills it on `stream`,
  * asynchronously. Errors: the device's, if memory is short. */
