@@ -224,14 +224,25 @@ static gboolean has_idle_stage(const Workload *workload) {
   return FALSE;
 }
 
+/* What adapters are not made for; NULL: nothing. */
+static const char *without_adapters(const Workload *workload) {
+  const Model *model = workload->model;
+  const Method *method = workload->method;
+  return model_has_experts(model)                          ? "adapters of experts"
+         : model->latent.kv_rank > 0                       ? "adapters of latent attention"
+         : method->cp > 1 && method->cp_comm == CP_ULYSSES ? "adapters under --cp-comm ulysses"
+                                                           : NULL;
+}
+
 static gboolean check_training(const Workload *workload, GError **error) {
   const Method *method = workload->method;
   g_autofree char *train = training_train_text(&method->training), *freeze = training_freeze_text(&method->training);
   const char *why = training_is_of_all(&method->training)   ? NULL
-                    : method->training.rank > 0             ? "adapters"
+                    : method->training.rank > 0             ? without_adapters(workload)
                     : method->offload.optimizer != TIER_GPU ? "frozen weights with the optimizer on the host"
-                    : has_idle_stage(workload)              ? "a stage of which nothing is trained"
                                                             : NULL;
+  if (why == NULL && has_idle_stage(workload))
+    why = "a stage of which nothing is trained";
   return why == NULL ||
          fail_impossible(error, "--train %s --freeze %s: %s cannot be trained with here (stepsim simulate predicts it)",
                          train, freeze, why);

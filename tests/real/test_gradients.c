@@ -60,6 +60,7 @@ typedef struct {
   OrderKind order;
   int n_tensors; /* counted by hand: per layer, then the ends */
   int mtp_layers;
+  const char *train; /* NULL: full */
 } Case;
 
 static const Case cases[] = {
@@ -112,6 +113,11 @@ static const Case cases[] = {
     /* a dense layer; and the shared expert's 3 and its gate */
     {"shared", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, 9 + (7 + 12 + 4) + 3},
     {"shared", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, 9 + (7 + 12 + 4) + 3},
+    /* two matrices for each of the products that have adapters, and nothing else: seven, or six without a gate */
+    {"llama", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS * 2 * 7, .train = "lora:4"},
+    {"llama", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, LAYERS * 2 * 7, .train = "lora:4"},
+    {"gpt2", ATTENTION_UNFUSED, RECOMPUTE_NONE, ORDER_TWO_STAGES, LAYERS * 2 * 6, .train = "lora:3"},
+    {"beside", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 2 * 3, .train = "lora:4:k_proj+o_proj+up_proj"},
 };
 
 /* An order of two stages on one rank, which no schedule of the table has. Its name is owned by the caller. */
@@ -142,6 +148,7 @@ static Workload *make_workload(const Case *c) {
   plan->precision = PRECISION_FP32;
   ck_assert(recipe_parse("fp32", &plan->recipe, NULL));
   plan->attention = c->attention;
+  ck_assert(c->train == NULL || training_parse_train("train", c->train, &plan->training, NULL));
   plan->recompute = c->recompute;
   plan->chunks = c->order == ORDER_TWO_STAGES ? 2 : 1;
   plan->schedule = c->order == ORDER_TWO_STAGES ? g_strconcat("file:", two_stages, NULL) : NULL;
@@ -240,7 +247,7 @@ static gboolean probe_step(Trainer *trainer, int step, gpointer data, GError **e
   Parameters *parameters = trainer->parameters;
   for (int b = 0; b < parameters->n_blocks; b++)
     for (int t = 0; t < parameters->blocks[b].n_tensors; t++) {
-      if (step == 1 && probe->names != NULL)
+      if (step == 1 && probe->names != NULL && !parameters->blocks[b].is_frozen)
         take_gradient(parameters, b, t, probe);
       set_weights(&parameters->blocks[b], &parameters->blocks[b].tensors[t]);
     }

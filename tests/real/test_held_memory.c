@@ -304,7 +304,7 @@ static gboolean look(Trainer *trainer, int step, gpointer data, GError **error) 
     const Block *block = &parameters->blocks[i];
     held->held[MEMORY_WEIGHTS] += size_of(block->weight);
     held->held[MEMORY_GRADIENTS] += size_of(block->gradient);
-    held->held[MEMORY_OPTIMIZER] += size_of(block->master) + size_of(block->m) + size_of(block->v);
+    held->held[MEMORY_OPTIMIZER] += size_of(block->kept.master) + size_of(block->kept.m) + size_of(block->kept.v);
   }
   held->held[MEMORY_ACTIVATIONS] = (double)trainer->activations.most_bytes;
   held->context = context_bytes(&trainer->activations) +

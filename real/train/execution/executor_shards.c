@@ -3,19 +3,23 @@
 #include "error.h"
 #include "executor_private.h"
 
-enum { MOST_BLOCKS = 3 };
+enum { MOST_BLOCKS = 3, MOST_KINDS = 3 };
 
 /* The blocks that a piece reads and computes gradients of. Blocks always sharded together with one of these are left
  * out: of MTP heads, everything but the first one's experts. Returns how many. */
 static int piece_blocks(const Executor *executor, const Op *op, const Work *work, const Block *blocks[MOST_BLOCKS]) {
-  static const BlockKind kinds[N_PIECES][2] = {[PIECE_EMBEDDING] = {BLOCK_TABLE, BLOCK_POSITIONS},
-                                               [PIECE_DENSE_LAYER] = {BLOCK_LAYER, BLOCK_EXPERTS},
-                                               [PIECE_LAYER] = {BLOCK_LAYER, BLOCK_EXPERTS},
-                                               [PIECE_HEAD] = {BLOCK_OUTPUT, BLOCK_FINAL_NORM}};
+  static const struct {
+    int n;
+    BlockKind kinds[MOST_KINDS];
+  } of_piece[N_PIECES] = {[PIECE_EMBEDDING] = {2, {BLOCK_TABLE, BLOCK_POSITIONS}},
+                          [PIECE_DENSE_LAYER] = {3, {BLOCK_LAYER, BLOCK_EXPERTS, BLOCK_ADAPTERS}},
+                          [PIECE_LAYER] = {3, {BLOCK_LAYER, BLOCK_EXPERTS, BLOCK_ADAPTERS}},
+                          [PIECE_HEAD] = {2, {BLOCK_OUTPUT, BLOCK_FINAL_NORM}}};
   const Parameters *parameters = executor->trainer->parameters;
   int n = 0;
-  for (int i = 0; i < 2 && work->piece >= 0; i++) {
-    blocks[n] = parameters_block(parameters, op->stage, kinds[piece_family((Piece)work->piece)][i], op->unit);
+  const Piece family = work->piece >= 0 ? piece_family((Piece)work->piece) : PIECE_EMBEDDING;
+  for (int i = 0; work->piece >= 0 && i < of_piece[family].n; i++) {
+    blocks[n] = parameters_block(parameters, op->stage, of_piece[family].kinds[i], op->unit);
     n += blocks[n] != NULL && blocks[n]->n > 0;
   }
   if (work->piece != PIECE_HEAD)

@@ -10,7 +10,7 @@ typedef struct {
 } ItemKernel;
 extern const ItemKernel layer_kernels[], attention_kernels[], expert_kernels[], gathered_kernels[], dropout_kernels[],
     end_kernels[]; /* end with a NULL name */
-extern const ItemKernel mtp_kernels[];
+extern const ItemKernel mtp_kernels[], adapter_kernels[];
 extern const ItemKernel latent_kernels[]; /* take precedence over kernels of the same name in latent attention */
 extern const ItemKernel tp_collectives[], latent_collectives[], mtp_collectives[], expert_collectives[],
     gathered_collectives[], context_collectives[]; /* by operand */
@@ -121,6 +121,16 @@ static inline gboolean item_reads_gradient(const ItemCall *call) {
       call->item->kind == ITEM_MATMUL && call->item->layout == LAYOUT_NT && call->linear != NARROW_NONE;
   return call->is_backward && !is_copied;
 }
+
+/* Tensors of a layer's linear that the call's argument, an Adapted, stands for, of all tokens: its input and the
+ * gradient of that, k wide and dense; and of its n columns of the output, `ld` elements between rows. Its gradient in backward
+ * alone. */
+typedef struct {
+  const char *input, *output_gradient;
+  char *output, *input_gradient;
+  gint64 k, n, ld;
+} AdaptedLinear;
+AdaptedLinear item_adapted_linear(const ItemCall *call);
 
 /* The item's product, or its copy for one. */
 void item_linear(const ItemCall *call, const Linear *linear);

@@ -18,8 +18,8 @@ static const ItemKernel *find_in(const ItemKernel *table, const char *name) {
 
 static const ItemKernel *find_kernel(const Workload *workload, const WorkItem *item) {
   const Method *method = workload->method;
-  const ItemKernel *const tables[] = {layer_kernels,   attention_kernels, expert_kernels,
-                                      dropout_kernels, end_kernels,       mtp_kernels};
+  const ItemKernel *const tables[] = {layer_kernels, attention_kernels, expert_kernels, dropout_kernels,
+                                      end_kernels,   mtp_kernels,       adapter_kernels};
   const ItemKernel *kernel = method->cp > 1 ? find_in(context_kernels(method), item->name) : NULL;
   if (kernel == NULL && method->gathers_tokens)
     kernel = find_in(gathered_kernels, item->name);

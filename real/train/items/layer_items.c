@@ -143,6 +143,31 @@ static void run_linear(const ItemCall *call) {
     item_linear(call, &linear);
 }
 
+static LinearName linear_with(Adapted adapted) {
+  return adapted < ADAPTED_O ? QKV : adapted == ADAPTED_O ? ATTN_OUT : adapted < ADAPTED_DOWN ? MLP_UP : MLP_DOWN;
+}
+
+AdaptedLinear item_adapted_linear(const ItemCall *call) {
+  const LocalSizes *local = item_local_sizes(call);
+  const Adapted adapted = (Adapted)call->argument;
+  const LinearName name = linear_with(adapted);
+  const gint64 h = local->model->hidden, q = local->q_width, kv = local->kv_width, f = local->ffn_width;
+  const gint64 first[N_ADAPTED] = {0, q, q + kv, 0, 0, local->model->gated ? f : 0, 0},
+               n[N_ADAPTED] = {q, kv, kv, h, f, f, h}, e = (gint64)local->element_bytes;
+  return (AdaptedLinear){.input = whole_input(call, name),
+                         .output_gradient =
+                             call->is_backward ? whole_output_gradient(call, name) + first[adapted] * e : NULL,
+                         .output = linear_output(call, name) + first[adapted] * e,
+                         .input_gradient = input_gradient(call, name),
+                         .k = adapted == ADAPTED_O      ? local->out_width
+                              : adapted == ADAPTED_DOWN ? f
+                                                        : h,
+                         .n = n[adapted],
+                         .ld = name == QKV      ? local_qkv_width(local)
+                               : name == MLP_UP ? local->up_width
+                                                : h};
+}
+
 /* The output gradient of this rank's tokens, or of all if nothing is gathered. */
 static const char *stream_gradient(const ItemCall *call, LinearName name) {
   const LocalSizes *local = item_local_sizes(call);

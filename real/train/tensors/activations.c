@@ -39,6 +39,7 @@ static gint64 carve_scratch(Activations *activations, char *memory) {
   activations->d_scores = carve_is_flash(local) ? NULL : carve(&carver, local->scores, e);
   activations->d_attention = carve(&carver, t * local->out_width, e);
   activations->d_embedding = carve(&carver, wide, e);
+  activations->adapted = carve_adapted(local, &carver);
   const gboolean has_sums = local->model->qk_norms == QK_NORMS_WHOLE && local->tp > 1;
   activations->qk_sums = has_sums ? carve(&carver, t * local_n_qk_sums(local), 4) : NULL;
   activations->branch = carve_branch_scratch(local, &carver);
@@ -277,6 +278,8 @@ SavedLayer activations_layer(const Activations *activations, const Slot *slot, i
   }
   if (again->activation != NULL)
     saved.activation = again->activation;
+  if (again->adapters != NULL)
+    saved.adapters = again->adapters;
   if (again->experts.rows != NULL)
     saved.experts.rows = again->experts.rows;
   if (again->experts.activation != NULL)

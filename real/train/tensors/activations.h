@@ -80,6 +80,7 @@ typedef struct {
   char *x2;                   /* T′ × h: after attention's residual; NULL in a parallel block */
   char *up;                   /* T × up_width; in MoE layers the shared expert's */
   char *activation;           /* T × ffn_width; likewise */
+  char *adapters;             /* T × r each, one after the other: what A makes of a product's input; or NULL */
   SavedExperts experts;
   KeptProducts products;
   char *narrow[N_NARROW_INPUTS]; /* in fp8: inputs of linears, turned; NULL: gathered again for W, or not there */
@@ -97,6 +98,7 @@ typedef struct {
   char *d_rows, *d_expert_up;     /* R × h: of their outputs; R × 2·f */
   char *d_scores;                 /* T′ × experts */
   char *d_gate;                   /* [T] of the shared expert's gate, before the sigmoid */
+  char *d_adapters;               /* T × r each */
   char *narrow[N_NARROW_LINEARS]; /* in fp8: turned */
 } LayerGradients;
 
@@ -215,6 +217,7 @@ typedef struct {
   char *d_activation;       /* T × ffn_width */
   char *d_scores;           /* unfused */
   char *d_attention;        /* T × a */
+  char *adapted;            /* T × the widest input or output of a product with an adapter; or NULL */
   char *d_embedding;        /* T × h: gathered */
   float *qk_sums; /* [4·T] sums for QK norms over whole rows that tp cuts: first of x² of q, of k, then of x; NULL
                      without */

@@ -216,6 +216,29 @@ static void lay_out_layer(Layouter *layouter) {
     lay_out_mlp(layouter, narrow);
 }
 
+/* A product that tp cuts by columns has A whole and rows of B, one that it cuts by rows columns of A and B whole: of
+ * either, each rank has only a part of the whole one's gradient. B does not start at 0, as it does elsewhere, so that
+ * every gradient is there from the first step on. */
+static void lay_out_adapters(Layouter *layouter) {
+  const Model *model = layouter->parameters->workload->model;
+  const TrainedParts *training = &layouter->parameters->workload->method->training;
+  const gint64 h = model->hidden, q = model->n_heads * model->head_dim, kv = model->n_kv_heads * model->head_dim,
+               f = model->ffn_hidden;
+  const gint64 k[N_ADAPTED] = {h, h, h, q, h, h, f}, n[N_ADAPTED] = {q, kv, kv, h, f, f, h};
+  if (layouter->block->layer < training->frozen_layers)
+    return;
+  for (int is_cut = 0; is_cut < 2; is_cut++) /* whole ones first */
+    for (int adapted = 0; adapted < N_ADAPTED; adapted++) {
+      const gboolean cuts_rows = adapted == ADAPTED_O || adapted == ADAPTED_DOWN, is_b = cuts_rows != is_cut;
+      if (!training_adapts(training, (Adapted)adapted) || (adapted == ADAPTED_GATE && !model->gated))
+        continue;
+      g_autofree char *name = g_strdup_printf("%s.lora_%s", adapted_name((Adapted)adapted), is_b ? "b" : "a");
+      const CutDimension cut = !is_cut ? CUT_NOTHING : is_b ? CUT_ROWS : CUT_COLUMNS;
+      add_tensor(layouter, role_of_adapter((Adapted)adapted, is_b), name, is_b ? n[adapted] : training->rank,
+                 is_b ? training->rank : k[adapted], cut, weight_deviation);
+    }
+}
+
 /* This rank's experts, each with its own seed:  | gate₀ up₀ down₀ | gate₁ up₁ down₁ | … */
 static void lay_out_experts(Layouter *layouter) {
   const Parameters *parameters = layouter->parameters;
@@ -281,7 +304,7 @@ static void lay_out_further_head(Layouter *layouter) {
 static void (*const lay_out[])(Layouter *layouter) = {
     [BLOCK_TABLE] = lay_out_table,           [BLOCK_POSITIONS] = lay_out_positions, [BLOCK_LAYER] = lay_out_layer,
     [BLOCK_FINAL_NORM] = lay_out_final_norm, [BLOCK_OUTPUT] = lay_out_output,       [BLOCK_EXPERTS] = lay_out_experts,
-    [BLOCK_MTP] = lay_out_further_head,
+    [BLOCK_MTP] = lay_out_further_head,      [BLOCK_ADAPTERS] = lay_out_adapters,
 };
 
 static char *block_prefix(const Workload *workload, BlockKind kind, int layer) {
@@ -293,6 +316,7 @@ static char *block_prefix(const Workload *workload, BlockKind kind, int layer) {
   case BLOCK_LAYER:
   case BLOCK_EXPERTS:
   case BLOCK_MTP:
+  case BLOCK_ADAPTERS:
     if (layer >= workload->model->n_layers)
       return g_strdup_printf("mtp.%d.", (layer - (int)workload->model->n_layers) / 2);
     return g_strdup_printf("layers.%d.", layer);
@@ -315,7 +339,7 @@ static guint64 block_seed(const Workload *workload, guint64 seed, BlockKind kind
 static void find_summed(const Parameters *parameters, Block *block) {
   const gboolean by_heads = parameters->workload->model->qk_norms != QK_NORMS_NONE;
   const gint64 of_heads = by_heads ? block->offset_of[ROLE_Q_NORM] : -1;
-  if (parameters->local.sequence_parallel)
+  if (parameters->local.sequence_parallel || (block->kind == BLOCK_ADAPTERS && parameters->local.tp > 1))
     block->n_summed = block->n_whole;
   else if (parameters->local.tp > 1 && of_heads >= 0) {
     block->first_summed = of_heads;
@@ -326,6 +350,8 @@ static void find_summed(const Parameters *parameters, Block *block) {
 /* A matrix that embedding and head share is one of the embedding's. */
 static gboolean is_frozen(const Workload *workload, const Block *block) {
   const TrainedParts *training = &workload->method->training;
+  if (training->rank > 0)
+    return block->kind != BLOCK_ADAPTERS;
   switch (block->kind) {
   case BLOCK_TABLE:
   case BLOCK_POSITIONS:

@@ -285,6 +285,22 @@ static void carve_attention(const LocalSizes *local, LayerKind kind, Carver *for
   carve_input(local, INPUT_ATTENTION, (NarrowSize){1, local->tokens, local->out_width}, for_w, saved);
 }
 
+/* NULL without adapters. */
+static char *carve_adapters(const LocalSizes *local, Carver *carver) {
+  const TrainedParts *training = &local->method->training;
+  int n = 0;
+  for (int adapted = 0; adapted < N_ADAPTED; adapted++)
+    n += training_adapts(training, (Adapted)adapted);
+  return n > 0 ? carve(carver, (double)n * (double)local->tokens * training->rank, carve_element_bytes(local)) : NULL;
+}
+
+char *carve_adapted(const LocalSizes *local, Carver *carver) {
+  const gint64 widest = MAX(MAX(local->model->hidden, local->up_width), MAX(local->q_width, local->ffn_width));
+  return local->method->training.rank > 0
+             ? carve(carver, (double)local->tokens * (double)widest, carve_element_bytes(local))
+             : NULL;
+}
+
 SavedLayer carve_layer(const LocalSizes *local, LayerKind kind, guint dropped, Carver *for_i, Carver *for_w) {
   const int e = carve_element_bytes(local);
   const double t = local->tokens, stream = carve_stream_elements(local);
@@ -314,6 +330,7 @@ SavedLayer carve_layer(const LocalSizes *local, LayerKind kind, guint dropped, C
   saved.x2 = parallel ? NULL : carve(carve_w_reads_input(local) ? for_w : for_i, stream, e);
   saved.up = keeps_mlp ? carve(for_i, t * kind.up_width, e) : NULL;
   carve_experts(local, kind, dropped, for_i, for_w, &saved);
+  saved.adapters = carve_adapters(local, for_w);
   return saved;
 }
 
@@ -440,6 +457,7 @@ LayerGradients carve_gradients(const LocalSizes *local, LayerKind kind, gboolean
   if (!for_w || w_reads_wide(local))
     carve_output_gradients(local, kind, for_w, carver, &gradients);
   carve_narrow_gradients(local, kind, carver, &gradients);
+  gradients.d_adapters = carve_adapters(local, carver);
   if (!kind.has_experts)
     return gradients;
   if (!for_w || !local->casts) {

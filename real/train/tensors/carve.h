@@ -52,6 +52,7 @@ SavedMtp carve_mtp(const LocalSizes *local, Carver *for_i, Carver *for_w);
 MtpGradients carve_mtp_gradients(const LocalSizes *local, Carver *carver);
 SavedNorm carve_embedding(const LocalSizes *local, Carver *for_i);
 /* Scratch that no micro-batch keeps. */
+char *carve_adapted(const LocalSizes *local, Carver *carver);
 BranchScratch carve_branch_scratch(const LocalSizes *local, Carver *carver);
 LatentScratch carve_latent_scratch(const LocalSizes *local, Carver *carver);
 MtpScratch carve_mtp_scratch(const LocalSizes *local, Carver *carver);

@@ -42,6 +42,8 @@ static void add_layer(const Parameters *parameters, GArray *blocks, int stage, i
   add_block(parameters, blocks, BLOCK_LAYER, stage, layer, seed);
   if (block_has_experts(parameters, &g_array_index(blocks, Block, blocks->len - 1)))
     add_block(parameters, blocks, BLOCK_EXPERTS, stage, layer, seed);
+  if (parameters->workload->method->training.rank > 0)
+    add_block(parameters, blocks, BLOCK_ADAPTERS, stage, layer, seed);
 }
 
 /* Whether MTP heads need their own copy of the word table, because no rank has both them and the embedding. */
@@ -305,7 +307,7 @@ Block *parameters_block(const Parameters *parameters, int stage, BlockKind kind,
     g_assert(stage >= 0);
   }
   const int first = parameters->first_of_stage[stage];
-  const gboolean of_layer = kind == BLOCK_LAYER || kind == BLOCK_EXPERTS || kind == BLOCK_MTP;
+  const gboolean of_layer = kind == BLOCK_LAYER || kind == BLOCK_EXPERTS || kind == BLOCK_MTP || kind == BLOCK_ADAPTERS;
   const int layer = of_layer ? workload->stages[stage].layers.first_layer + layer_in_stage : -1;
   for (int i = first; i >= 0 && i < parameters->n_blocks && parameters->blocks[i].stage == stage; i++)
     if (parameters->blocks[i].kind == kind && parameters->blocks[i].layer == layer)
@@ -335,8 +337,10 @@ static void add_others(const Parameters *parameters, const Op *op, const Transfe
     add_moved(parameters, blocks, op, BLOCK_TABLE, -1);
   if (transfer->n_embedding > 0)
     add_moved(parameters, blocks, op, BLOCK_POSITIONS, -1);
-  for (int i = 0; i < transfer->n_layers; i++)
+  for (int i = 0; i < transfer->n_layers; i++) {
     add_moved(parameters, blocks, op, BLOCK_LAYER, op->unit + i);
+    add_moved(parameters, blocks, op, BLOCK_ADAPTERS, op->unit + i);
+  }
   if (transfer->n_head > 0)
     add_moved(parameters, blocks, op, BLOCK_FINAL_NORM, -1);
   if (with_output)

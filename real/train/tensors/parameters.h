@@ -57,13 +57,18 @@ typedef enum {
   ROLE_POST_NORM2, /* after the MLP */
   ROLE_POST_NORM2_SHIFT,
   ROLE_SCORE_BIAS, /* of experts' scores: for balancing; routing is fixed here (expert_items.c), so it stays 0 */
-  N_ROLES
+  ROLE_ADAPTER,    /* A of the first product that has an adapter, then its B, then the next one's (role_of_adapter()) */
+  N_ROLES = ROLE_ADAPTER + 2 * N_ADAPTED
 } Role;
+
+static inline Role role_of_adapter(Adapted adapted, gboolean is_b) {
+  return (Role)(ROLE_ADAPTER + 2 * (int)adapted + (is_b ? 1 : 0));
+}
 
 /* EXPERTS: this rank's experts of a layer; reduced over and sharded by other ranks than everything else. MTP: an MTP
  * head's tensors besides its layer. Both of an MTP head's blocks are numbered by positions in the stream
  * (activations.h), after the model's layers. MTP heads need the word table: a stage that has them but no embedding
- * may have a copy. */
+ * may have a copy. ADAPTERS: those of a layer, whose other blocks are then frozen. */
 typedef enum {
   BLOCK_TABLE,
   BLOCK_POSITIONS,
@@ -71,7 +76,8 @@ typedef enum {
   BLOCK_FINAL_NORM,
   BLOCK_OUTPUT,
   BLOCK_EXPERTS,
-  BLOCK_MTP
+  BLOCK_MTP,
+  BLOCK_ADAPTERS
 } BlockKind;
 
 /* What the optimizer keeps of some elements; master NULL if the recipe has none. */
