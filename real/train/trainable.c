@@ -130,6 +130,20 @@ static const char *not_by_products(const Workload *workload) {
                                                     : NULL;
 }
 
+/* Layers that are recomputed at once run ahead of their ops: nothing in them may move between ranks. */
+static const char *not_in_groups(const Workload *workload) {
+  const Method *method = workload->method;
+  return method->tp > 1                            ? "--tp"
+         : method->cp > 1                          ? "--cp"
+         : model_has_experts(workload->model)      ? "experts"
+         : zero_shards_weights(method->zero)       ? "--zero 3"
+         : method->training.frozen_layers > 0      ? "--freeze layers"
+         : method->mtp_layers > 0                  ? "--mtp-layers"
+         : method->offload.activations != TIER_GPU ? "--offload-activations"
+         : workload->model->norms_behind           ? "linears that read the stream"
+                                                   : NULL;
+}
+
 static gboolean check_recompute(const Workload *workload, GError **error) {
   const Method *method = workload->method;
   if (method->keeps_every_other_product) {
@@ -140,11 +154,13 @@ static gboolean check_recompute(const Workload *workload, GError **error) {
                            "with %s; use --recompute none or full",
                            method->framework, what);
   }
-  if (method->recomputes == RECOMPUTE_FULL && method->recompute_layers > 1)
+  const char *grouped =
+      method->recomputes == RECOMPUTE_FULL && method->recompute_layers > 1 ? not_in_groups(workload) : NULL;
+  if (grouped != NULL)
     return fail_impossible(error,
-                           "--recompute full with %d layers at once cannot be trained here (stepsim simulate predicts "
-                           "it): expected one at a time, or --recompute block or every",
-                           method->recompute_layers);
+                           "--recompute full with %d layers at once cannot be trained here with %s (stepsim simulate "
+                           "predicts it): expected one at a time, or --recompute block or every",
+                           method->recompute_layers, grouped);
   /* ring blocks and exchanged heads occupy the place where Q, K and V would be recomputed */
   return method->cp == 1 || (method->recompute_modules & MODULE_BIT(MODULE_MLA_UP_PROJ)) == 0 ||
          fail_impossible(

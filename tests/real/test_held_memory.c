@@ -55,6 +55,7 @@ typedef struct {
   int tp, pp, chunks, dp, cp, ep, zero;
   CpComm cp_comm;
   Recompute recompute;
+  int group; /* layers recomputed at once */
   gboolean is_fp32, is_fp8, sequence_parallel, has_experts, is_unfused, by_products, offloads;
   int mtp_layers;
   int q_rank; /* of latent attention; < 0: that without one; 0: none */
@@ -145,6 +146,9 @@ static const HeldCase cases[] = {
      .schedule = "zb-h1",
      .recompute = RECOMPUTE_SELECTIVE,
      .modules = MODULE_BIT(MODULE_MLA_UP_PROJ)},
+    {.dp = 2, .recompute = RECOMPUTE_FULL, .group = 2},
+    {.pp = 2, .recompute = RECOMPUTE_FULL, .group = 4},
+    {.pp = 2, .schedule = "zb-h1", .recompute = RECOMPUTE_FULL, .group = 2},
     {.offloads = TRUE, .dp = 2},
     {.offloads = TRUE, .dp = 2, .pp = 2, .zero = 1, .has_experts = TRUE},
     {.by_products = TRUE, .tp = 2, .recompute = RECOMPUTE_SELECTIVE},
@@ -209,6 +213,7 @@ static Plan *plan_of_case(const HeldCase *c) {
   plan->mtp_layers = c->mtp_layers;
   plan->cp_comm = c->cp_comm;
   plan->recompute_modules = c->modules;
+  plan->recompute_layers = c->group;
   plan->offload.optimizer = c->offloads ? TIER_HOST : TIER_GPU;
   plan->memory.selective = c->by_products ? SELECTIVE_PRODUCTS : SELECTIVE_SCORES;
   plan->precision = c->is_fp32 ? PRECISION_FP32 : c->is_fp8 ? PRECISION_FP8 : PRECISION_BF16;

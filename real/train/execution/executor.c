@@ -210,9 +210,35 @@ static void spoil_scratch(Executor *executor, const Op *op, const Work *work) {
   const gboolean is_layer = work->piece >= 0 && piece_is_layer((Piece)work->piece);
   if (executor->execution->hook == NULL || !is_backward || !is_layer)
     return;
-  if (before == NULL || !op_same_action(before, op) || before->unit != op->unit)
+  const int group = activations_group(executor->trainer->activations.local);
+  if (before == NULL || !op_same_action(before, op) || before->unit / group != op->unit / group)
     activations_spoil_scratch(&executor->trainer->activations, executor->streams[op->stream]);
   executor->backward = op;
+}
+
+static void run_items(Executor *executor, const Op *op, const Work *work, const ItemCall *call) {
+  for (int item = work->first_item; work->piece >= 0 && item <= work->last_item; item++)
+    items_run(executor->trainer, work->piece, work->phase, item, call);
+}
+
+/* Of layers that are recomputed at once, all are before the last one's backward: each from what the one before it has
+ * made. Their items are those that the Program has in front of each layer's own (trainable.c: no collectives). */
+static void run_of_group(Executor *executor, const Op *op, const Work *work, const ItemCall *call) {
+  const Workload *workload = executor->trainer->workload;
+  const StageLayers *layers = &workload->stages[op->stage].layers;
+  const int group = activations_group(executor->trainer->activations.local), first = op->unit - op->unit % group,
+            last = MIN(first + group, layers->n_layers) - 1;
+  ItemCall of_layer = *call;
+  for (int layer = first; op->unit == last && layer <= last; layer++) {
+    const WorkList *list = &workload->work[stage_piece(layers, layer)][work->phase];
+    of_layer.layer = layer;
+    for (int item = 0; item < list->n_items; item++)
+      if (list->items[item].recompute)
+        items_run(executor->trainer, stage_piece(layers, layer), work->phase, item, &of_layer);
+  }
+  for (int item = work->first_item; item <= work->last_item; item++)
+    if (!workload->work[work->piece][work->phase].items[item].recompute)
+      items_run(executor->trainer, work->piece, work->phase, item, call);
 }
 
 static gboolean run_compute(Executor *executor, int index, GError **error) {
@@ -232,8 +258,9 @@ static gboolean run_compute(Executor *executor, int index, GError **error) {
     return FALSE;
   const ItemCall call = item_call(executor, op);
   spoil_scratch(executor, op, work);
-  for (int item = work->first_item; work->piece >= 0 && item <= work->last_item; item++)
-    items_run(executor->trainer, work->piece, work->phase, item, &call);
+  const gboolean is_of_group = activations_group(executor->trainer->activations.local) > 1 && work->piece >= 0 &&
+                               piece_is_layer((Piece)work->piece) && op->action != ACTION_F;
+  (is_of_group ? run_of_group : run_items)(executor, op, work, &call);
   return TRUE;
 }
 

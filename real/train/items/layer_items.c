@@ -358,7 +358,9 @@ static void run_branch_sum(const ItemCall *call) {
 /* Where the layer's output goes: the slot of what follows in this stage, or the output given to the op. */
 static char *layer_output(const ItemCall *call) {
   const StageLayers *layers = &call->trainer->workload->stages[call->stage].layers;
-  if (call->item->recompute)
+  const gboolean is_inside =
+      (call->layer + 1) % activations_group(item_local_sizes(call)) != 0 && call->layer + 1 < layers->n_layers;
+  if (call->item->recompute && !is_inside)
     return item_memory(call)->scratch_y;
   if (call->layer + 1 < layers->n_layers || layers->has_head)
     return activations_input(item_memory(call), call->slot, call->layer + 1);

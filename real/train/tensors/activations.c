@@ -25,7 +25,10 @@ static gint64 carve_scratch(Activations *activations, char *memory) {
   const int e = carve_element_bytes(local);
   const double t = local->tokens, stream = carve_stream_elements(local), wide = t * local->model->hidden;
   Carver carver = {.base = memory};
-  activations->scratch_layer = carve_layer(local, carve_any_kind(local), 0, &carver, &carver);
+  for (int i = 0; i < activations_group(local); i++) {
+    activations->scratch_layers[i] = carve_layer(local, carve_any_kind(local), 0, &carver, &carver);
+    activations->group_inputs[i] = i > 0 ? carve(&carver, stream, e) : NULL;
+  }
   activations->scratch_layer_bytes = carver.bytes;
   activations->scratch_gradients = carve_gradients(local, carve_any_kind(local), FALSE, &carver);
   activations->scratch_y = carve(&carver, stream, e);
@@ -76,6 +79,8 @@ gboolean activations_init(Activations *activations, const LocalSizes *local, Dev
       .has_w = use->has_w,
       .every_other = local->method->keeps_every_other_product,
       .dropped = local->method->recompute_modules,
+      .scratch_layers = g_new0(SavedLayer, activations_group(local)),
+      .group_inputs = g_new0(char *, activations_group(local)),
       .pools = g_new0(Pool, (gsize)use->n_stages * N_SLOT_PARTS),
       .open = g_new0(Slot, (gsize)use->n_stages * use->n_micro_batches),
       .layers = g_memdup2(use->layers, sizeof *use->layers * (gsize)use->n_stages),
@@ -108,6 +113,8 @@ void activations_clear(Activations *activations) {
   pool_clear(&activations->boundary);
   for (gsize i = 0; i < G_N_ELEMENTS(activations->arenas); i++)
     activations->device->type->release(activations->device, activations->arenas[i]);
+  g_free(activations->scratch_layers);
+  g_free(activations->group_inputs);
   g_free(activations->pools);
   g_free(activations->open);
   g_free(activations->layers);
@@ -211,7 +218,7 @@ void activations_close(Activations *activations, Slot *slot, DeviceEvent *last) 
 
 static SavedLayer every_other_layer(const Activations *activations, const SlotTensors *tensors) {
   const SavedLayer *kept = &tensors->saved, *again = &tensors->again;
-  SavedLayer saved = activations->scratch_layer;
+  SavedLayer saved = activations->scratch_layers[0];
   saved.attention = kept->attention;
   saved.lse = kept->lse;
   saved.products = kept->products;
@@ -247,7 +254,8 @@ SavedLayer activations_layer(const Activations *activations, const Slot *slot, i
   const SlotTensors tensors = slot_tensors(activations, slot, layer);
   if (activations->every_other)
     return every_other_layer(activations, &tensors);
-  const SavedLayer *scratch = &activations->scratch_layer, *again = &tensors.again;
+  const int place = layer % activations_group(activations->local); /* in its group */
+  const SavedLayer *scratch = &activations->scratch_layers[place], *again = &tensors.again;
   const gboolean saves_all = activations_saves_all(activations, activations->layers[slot->stage], layer);
   SavedLayer saved = saves_all ? tensors.saved : *scratch;
   const guint dropped = saves_all ? activations->dropped : MODULE_BIT(N_RECOMPUTE_MODULES) - 1;
@@ -324,7 +332,8 @@ MtpGradients activations_mtp_gradients(const Activations *activations, const Slo
 }
 
 char *activations_input(const Activations *activations, const Slot *slot, int layer) {
-  return slot_tensors(activations, slot, layer).input;
+  char *kept = slot_tensors(activations, slot, layer).input;
+  return kept != NULL ? kept : activations->group_inputs[layer % activations_group(activations->local)];
 }
 
 char *activations_stream_gradient(const Activations *activations, const Slot *slot, int layer) {
@@ -362,7 +371,7 @@ static void fill_with_nan(DeviceStream *stream, char *from, const char *to) {
 }
 
 void activations_spoil_scratch(const Activations *activations, DeviceStream *stream) {
-  const SavedExperts *experts = &activations->scratch_layer.experts;
+  const SavedExperts *experts = &activations->scratch_layers[0].experts;
   char *arena = activations->arenas[activations->in_use], *end = arena + activations->scratch_layer_bytes;
   fill_with_nan(stream, arena, experts->place != NULL ? (char *)experts->place : end);
   if (experts->place != NULL)

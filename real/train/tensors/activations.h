@@ -204,10 +204,11 @@ typedef struct {
   const StageLayers **layers; /* [n_stages]; borrowed */
 
   /* scratch: one arena each for forwards and backwards if these interleave, else one for both */
-  char *arenas[2]; /* owned; the second is NULL if the first serves both */
-  int in_use;      /* the arena that the pointers below point into */
-  SavedLayer scratch_layer;
-  gint64 scratch_layer_bytes; /* at the arena's start */
+  char *arenas[2];            /* owned; the second is NULL if the first serves both */
+  int in_use;                 /* the arena that the pointers below point into */
+  SavedLayer *scratch_layers; /* [activations_group()]; owned */
+  char **group_inputs;        /* [activations_group()] T′ × h: inputs of layers inside a group; owned */
+  gint64 scratch_layer_bytes; /* of both, at the arena's start */
   LayerGradients scratch_gradients;
   char *scratch_y;          /* T′ × h: recomputed output */
   char *gathered, *partial; /* T × h */
@@ -245,6 +246,12 @@ typedef struct {
   gboolean has_w;                   /* the plan has separate I and W */
   gboolean takes_turns;             /* parts of a forward run between those of a backward */
 } ActivationsUse;
+
+/* Layers of a stage that are recomputed at once, from the input of the first: uniform recomputation. 1: each from its
+ * own. */
+static inline int activations_group(const LocalSizes *local) {
+  return local->method->recomputes == RECOMPUTE_FULL ? local->method->recompute_layers : 1;
+}
 
 /* FALSE: the layer is recomputed whole, or has no backward, and keeps its input alone. Those of heads that predict
  * further tokens come behind the stage's. */

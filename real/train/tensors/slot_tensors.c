@@ -1,7 +1,7 @@
 /* What a slot's parts hold, in the order in which they are carved (carve.h):
  *
  *     input       | x₀, or the head's |
- *     for I       | x₁ … xₙ₋₁ | of layers 0 … n−1 | embedding's | head's |
+ *     for I       | x₁ … xₙ₋₁, of groups that of the first | of layers 0 … n−1 | embedding's | head's |
  *     for W       | of layers 0 … n−1 | head's |              preceded by x₁ … xₙ₋₁ if the linears read them
  *     made by I   | recomputed for W, gradients 0 … n−1 | stream gradients | logits' | embedding's |
  *
@@ -56,6 +56,8 @@ static void walk_saved(const Activations *activations, const StageLayers *layers
   const LocalSizes *local = activations->local;
   Carver *input = &carvers[PART_INPUT], *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
   for (int i = 0; i < layers->n_layers; i++) {
+    if (i % activations_group(local) != 0)
+      continue;
     Carver *behind = carve_w_reads_input(local) ? for_w : for_i;
     Carver *in = i == 0 ? input : behind;
     const Carver before = *in;
