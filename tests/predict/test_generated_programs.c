@@ -108,6 +108,8 @@ static void draw_offload(GRand *rand, Case *drawn) {
   Plan *plan = plan_copy(drawn->plan);
   plan->offload.optimizer = (MemoryTier)g_rand_int_range(rand, 0, N_TIERS);
   plan->offload.weights = (MemoryTier)g_rand_int_range(rand, 0, N_TIERS);
+  plan->offload.share =
+      plan->offload.optimizer == TIER_HOST && g_rand_boolean(rand) ? g_rand_double_range(rand, 0.01, 1) : 0;
   plan->offload.activations = (MemoryTier)g_rand_int_range(rand, 0, N_TIERS);
   take_if_possible(drawn, plan);
 }

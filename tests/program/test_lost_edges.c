@@ -54,6 +54,8 @@ static void draw_offload(GRand *rand, Plan *plan) {
   if (plan->zero == 3)
     plan->offload.weights = (MemoryTier)g_rand_int_range(rand, TIER_GPU, N_TIERS);
   plan->offload.activations = (MemoryTier)g_rand_int_range(rand, TIER_GPU, TIER_NVME);
+  if (plan->offload.optimizer == TIER_HOST && plan->offload.weights == TIER_GPU && g_rand_boolean(rand))
+    plan->offload.share = 0.5;
   plan->bucket_parameters = 3000000;
 }
 
