@@ -342,6 +342,25 @@ TEST(reduced_gradients_leave_with_the_optimizer) {
   says("--offload-optimizer host saves 16.0 GB");
 }
 
+TEST(what_the_host_updates_may_stay_where_there_is_room) {
+  /* a node of 8 GPUs has 8 × 14 GB of it, and each GPU 7 GB left: half may stay */
+  const Cluster cluster = {.gpus_per_node = 8};
+  report.cluster = &cluster;
+  report.breakdown_s[BREAKDOWN_OPTIMIZER] = 1;
+  report.capacity_bytes = report.peak_bytes + report.reserved_bytes + 7e9;
+  report.tiers[TIER_HOST].held[MEMORY_OPTIMIZER] = 8 * 12e9;
+  report.tiers[TIER_HOST].held[MEMORY_GRADIENTS] = 8 * 2e9;
+  says_not("have room");
+  plan.gpus = 16;
+  plan.offload = (Offload){.optimizer = TIER_HOST};
+  says("room for more of it: --offload-optimizer host:0.5.");
+  report.capacity_bytes += 7e9;
+  says("room for all of it: --offload-optimizer none");
+  plan.offload.share = 0.5; /* of which the node has as much: a quarter of all is left when half of that stays */
+  report.capacity_bytes -= 7e9;
+  says("host:0.25.");
+}
+
 TEST(options_already_taken_are_not_advised) {
   plan.zero = 3;
   plan.recompute = RECOMPUTE_FULL;

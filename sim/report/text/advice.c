@@ -259,12 +259,30 @@ static void advise_recompute(const Case *c, GString *out) {
                            (report->capacity_bytes - report->peak_bytes - report->reserved_bytes) / 1e9);
 }
 
+/* What of an optimizer on the host the GPUs have room for, which update it sooner. */
+static void advise_share(const StepReport *report, GString *out) {
+  const Offload *offload = &report->plan->offload;
+  const TierUse *host = &report->tiers[TIER_HOST];
+  if (offload->optimizer != TIER_HOST || offload->weights != TIER_GPU || report->cluster == NULL ||
+      report->capacity_bytes == 0)
+    return;
+  const double gpus = MIN(report->plan->gpus, report->cluster->gpus_per_node),
+               there = (host->held[MEMORY_OPTIMIZER] + host->held[MEMORY_GRADIENTS]) / gpus,
+               room = report->capacity_bytes - report->peak_bytes - report->reserved_bytes;
+  const double share = ceil(100 * offload_share(offload) * (1 - room / there)) / 100;
+  if (room >= there)
+    g_string_append(out, " The GPUs have room for all of it: --offload-optimizer none.");
+  else if (share < offload_share(offload) && share > 0)
+    g_string_append_printf(out, " The GPUs have room for more of it: --offload-optimizer host:%g.", share);
+}
+
 static void advise_optimizer(const Case *c, GString *out) {
   const Plan *plan = c->report->plan;
   g_string_append_printf(out, "optimizer: %.1f %% of the step.", percent(c->share));
   int data_ranks = plan_data_ranks(plan);
   if (!zero_shards_optimizer(plan->zero) && data_ranks > 1)
     g_string_append_printf(out, " --zero 1 would split the update over %d ranks.", data_ranks);
+  advise_share(c->report, out);
   g_string_append(out, " A larger --global-batch spreads it over more work.");
 }
 
