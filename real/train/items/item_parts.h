@@ -123,8 +123,8 @@ static inline gboolean item_reads_gradient(const ItemCall *call) {
 }
 
 /* Tensors of a layer's linear that the call's argument, an Adapted, stands for, of all tokens: its input and the
- * gradient of that, k wide and dense; and of its n columns of the output, `ld` elements between rows. Its gradient in backward
- * alone. */
+ * gradient of that, k wide and dense; and of its n columns of the output, `ld` elements between rows. Its gradient in
+ * backward alone. */
 typedef struct {
   const char *input, *output_gradient;
   char *output, *input_gradient;
