@@ -15,6 +15,7 @@
 #include "predict.h"
 #include "program_text.h"
 #include "stack.h"
+#include "step_arrays.h"
 #include "step_of_prediction.h"
 #include "text_report.h"
 #include "timeline.h"
@@ -85,7 +86,8 @@ static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GErro
                  "Exit status: 0 done, 1 the plan is impossible or does not fit in memory, 2 bad usage or input.");
   const GOptionEntry entries[] = {
       {"trace", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->trace,
-       "write a Chrome trace, for ui.perfetto.dev (- is standard output, without a report)", "FILE.json"},
+       "write a Chrome trace, for ui.perfetto.dev (- is standard output, without a report); .npz: as arrays, for numpy",
+       "FILE.json|npz"},
       {"timeline", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->timeline,
        "draw what each pipeline rank does over the step", "FILE.svg|png|pdf"},
       {"memory-plot", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->memory_plot,
@@ -151,6 +153,12 @@ static gboolean write_link_plot(const SimulateOptions *o, const Prediction *pred
                       o->link_plot, error);
 }
 
+static gboolean write_trace(const char *file, const Prediction *prediction, const StepReport *report, GError **error) {
+  return g_str_has_suffix(file, ".npz")
+             ? step_arrays_write(prediction->trace, prediction->metrics, report->cluster, file, error)
+             : chrome_trace_write(prediction->trace, file, error);
+}
+
 static gboolean write_files(const SimulateOptions *o, const Prediction *prediction, const StepReport *report,
                             GError **error) {
   if (o->timeline != NULL) {
@@ -170,7 +178,7 @@ static gboolean write_files(const SimulateOptions *o, const Prediction *predicti
   }
   if (!write_memory_plot(o, prediction, report, error) || !write_link_plot(o, prediction, report, error))
     return FALSE;
-  if (o->trace != NULL && !chrome_trace_write(prediction->trace, o->trace, error))
+  if (o->trace != NULL && !write_trace(o->trace, prediction, report, error))
     return FALSE;
   g_autofree char *text = o->dump != NULL ? program_to_text(prediction->program) : NULL;
   return text == NULL || output_text(o->dump, text, error);

@@ -62,6 +62,10 @@ static const struct {
     [ACTION_DATA] = {"data", "data"},
 };
 
+const char *chrome_action_label(ActionKind action) {
+  return action_texts[action].label;
+}
+
 static int process_id(int rank) {
   return rank + 1;
 }

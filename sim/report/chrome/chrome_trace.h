@@ -18,6 +18,9 @@ enum { CHROME_AUTO_SPANS = 200000 };
 /* Process number: recorded rank + 1; thread number: process · CHROME_THREADS_PER_PROCESS + stream. */
 enum { CHROME_THREADS_PER_PROCESS = 16 };
 
+/* How an action reads on its slice: "reduce grad". Static. */
+const char *chrome_action_label(ActionKind action);
+
 /* INPUT naming the file and the reason if it cannot be written; no partial file is left behind. The same trace gives
  * the same bytes. */
 gboolean chrome_trace_write(const Trace *trace, const char *file, GError **error); /* CHROME_DETAIL_AUTO */

@@ -96,6 +96,8 @@ typedef struct {
   gint64 times;           /* repetitions of it */
   gboolean is_known;      /* no charge has depended on a launch that would come earlier in the full run */
 
+  GArray *idle; /* of IdleSpan, to be filled; NULL: not wanted */
+
   Arrivals *arrivals;
   Overlap *overlap;
   OverlapRecords records; /* room for the longest list */
@@ -130,6 +132,15 @@ static inline const WaitCharge *wait_charge(const Walk *walk, const Op *op) {
 
 static void charge(Walk *walk, BreakdownKind kind, gint64 from_ns, gint64 to_ns) {
   walk->out->ns[kind] += walk->times * (to_ns - from_ns);
+}
+
+/* The same of time in which no op computes. */
+static void charge_wait(Walk *walk, BreakdownKind kind, gint64 from_ns, gint64 to_ns) {
+  charge(walk, kind, from_ns, to_ns);
+  if (walk->idle == NULL || to_ns <= from_ns)
+    return;
+  const IdleSpan span = {walk->rank, (guint8)kind, from_ns, to_ns};
+  g_array_append_val(walk->idle, span);
 }
 
 /* Called before charging a compute op that ended at that time, or the rest after the last one. */
@@ -192,9 +203,9 @@ static inline gint64 charge_cause(Walk *walk, gint32 cause, gint64 from_ns, gint
   gint64 ready_ns = start_ns;
   if (kinds->has_others) {
     ready_ns = CLAMP(arrivals_ready(walk->arrivals, cause), from_ns, to_ns);
-    charge(walk, (BreakdownKind)kinds->absence, start_ns, ready_ns);
+    charge_wait(walk, (BreakdownKind)kinds->absence, start_ns, ready_ns);
   }
-  charge(walk, (BreakdownKind)kinds->wait, ready_ns, to_ns);
+  charge_wait(walk, (BreakdownKind)kinds->wait, ready_ns, to_ns);
   return start_ns;
 }
 
@@ -205,7 +216,7 @@ static gint32 charge_issue(Walk *walk, gint32 i, gint64 from_ns, gint64 *to_ns, 
   while (*host_op >= i)
     *host_op = op_before(walk->ops, *host_op);
   const gint64 issued_ns = *host_op >= 0 ? CLAMP(walk->end_ns[*host_op], from_ns, *to_ns) : from_ns;
-  charge(walk, BREAKDOWN_HOST, issued_ns, *to_ns);
+  charge_wait(walk, BREAKDOWN_HOST, issued_ns, *to_ns);
   *to_ns = issued_ns;
   return *host_op;
 }
@@ -220,7 +231,7 @@ static void charge_idle(Walk *walk, gint32 i, gboolean runs, gint64 from_ns, gin
     gint32 cause = cause_of(walk, i, &time_ns);
     time_ns = CLAMP(time_ns, from_ns, to_ns);
     if (time_ns < to_ns)
-      charge(walk, launch_kind(walk, i), time_ns, to_ns);
+      charge_wait(walk, launch_kind(walk, i), time_ns, to_ns);
     to_ns = time_ns;
     if (cause < 0 && to_ns > from_ns)
       cause = charge_issue(walk, i, from_ns, &to_ns, &host_op);
@@ -233,7 +244,7 @@ static void charge_idle(Walk *walk, gint32 i, gboolean runs, gint64 from_ns, gin
 static void charge_tail(Walk *walk) {
   const gint64 from_ns = walk->at.cursor_ns, to_ns = walk->to_ns;
   const gint64 end_ns = CLAMP(walk->at.last_other_ns, from_ns, to_ns);
-  charge(walk, BREAKDOWN_BUBBLE, end_ns, to_ns);
+  charge_wait(walk, BREAKDOWN_BUBBLE, end_ns, to_ns);
   if (end_ns > from_ns)
     charge_idle(walk, walk->at.last_other, TRUE, from_ns, end_ns);
 }
@@ -524,12 +535,14 @@ static void walk_all(Walk *walk, Metrics *metrics) {
   metrics->step_ns = walk->to_ns - walk->from_ns + omitted_ns(walk->omitted, walk->from_ns);
 }
 
-Metrics *metrics_new_with(const Trace *trace, const Omitted *omitted) {
+/* `idle` may be NULL. */
+static Metrics *measure(const Trace *trace, const Omitted *omitted, GArray *idle) {
   g_autoptr(Metrics) metrics = g_malloc0(sizeof *metrics + (gsize)trace->n_ranks * sizeof *metrics->ranks);
   metrics->n_ranks = trace->n_ranks;
   metrics->ranks = (RankBreakdown *)(metrics + 1);
   Walk walk;
   walk_init(&walk, trace, omitted);
+  walk.idle = idle;
   walk_all(&walk, metrics);
   walk_clear(&walk);
   if (!walk.is_known)
@@ -538,8 +551,18 @@ Metrics *metrics_new_with(const Trace *trace, const Omitted *omitted) {
   return g_steal_pointer(&metrics);
 }
 
+Metrics *metrics_new_with(const Trace *trace, const Omitted *omitted) {
+  return measure(trace, omitted, NULL);
+}
+
 Metrics *metrics_new(const Trace *trace) {
   return metrics_new_with(trace, NULL);
+}
+
+GArray *metrics_idle_spans(const Trace *trace) {
+  GArray *idle = g_array_new(FALSE, FALSE, sizeof(IdleSpan));
+  metrics_free(measure(trace, NULL, idle));
+  return idle;
 }
 
 void metrics_free(Metrics *metrics) {

@@ -63,6 +63,17 @@ Metrics *metrics_new_with(const Trace *trace, const Omitted *omitted);
 void metrics_free(Metrics *metrics);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Metrics, metrics_free)
 
+/* A stretch of the step's window in which a recorded rank ran no op on its compute stream, and what it is charged to.
+ */
+typedef struct {
+  gint32 rank;
+  guint8 charge; /* BreakdownKind */
+  gint64 start_ns, end_ns;
+} IdleSpan;
+/* All of them, rank by rank. A rank's bubble is the sum of its spans of that kind. An array of IdleSpan; owned by the
+ * caller. */
+GArray *metrics_idle_spans(const Trace *trace);
+
 /* Peak micro-batches in flight on each pipeline rank: F's started minus B's (or W's) ended, in units of one chunk of
  * one micro-batch. `peak` has one entry per program rank. */
 void metrics_in_flight(const Trace *trace, int *peak);

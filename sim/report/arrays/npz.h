@@ -1,0 +1,21 @@
+/* Arrays of numbers and of names in one file, as numpy.load() reads it: a ZIP archive whose members are .npy files,
+ * stored without compression. Source: numpy.lib.format, version 1.0; PKWARE APPNOTE.TXT 6.3. The same arrays give the
+ * same bytes. */
+#pragma once
+#include <glib.h>
+
+typedef struct Npz Npz;
+
+Npz *npz_new(void);
+void npz_free(Npz *npz);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Npz, npz_free)
+
+/* Append `values`, [n_rows], or [n_rows][n_columns] if n_columns > 0. `type` is numpy's: "<i8", "<i4", "<i2", "|u1",
+ * "<f8", "<f4". The bytes are copied. */
+void npz_add(Npz *npz, const char *name, const char *type, gsize n_rows, gsize n_columns, gconstpointer values);
+/* The same of texts, in UTF-8, as an array of fixed-width strings ("<U"). */
+void npz_add_texts(Npz *npz, const char *name, gsize n, const char *const *texts);
+
+/* INPUT naming the file and the reason if it cannot be written; nothing is left behind then. Arrays of 2 GiB or more
+ * are refused. */
+gboolean npz_write(const Npz *npz, const char *file, GError **error);
