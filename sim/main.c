@@ -20,6 +20,7 @@
  *     explore/    many predictions: sweeps, the best plan, what-ifs, predictions of measured runs
  *     profile/    recordings of other profilers: steps, sums, who is late, kernels beside the model
  *     options/    parsing of the verbs' command lines
+ *     lab/        the page that `stepsim lab` serves, and its server
  *     commands/   one verb each: options → library → print */
 #include "command.h"
 #include "launcher.h"
@@ -33,6 +34,7 @@ static const Command commands[] = {
     {"explain", "why a step takes so long, what would shorten it, what grows with the GPUs", command_explain},
     {"plot", "figures: bubble, MFU, memory, Pareto fronts, maps, timelines", command_plot},
     {"compare", "a predicted and a measured trace of the same Program, op by op", command_compare},
+    {"lab", "a page to change a plan and see the step: timeline, memory, links, what would help", command_lab},
     {"fit", "runs of your own: a cluster file that predicts the rest, with its uncertainty", command_fit},
     {"trace", "a profiler's recording: where the time went, which kernels, who comes late", command_trace},
     {"sweep", "a space of configurations: the best, the Pareto front, why the rest failed", command_sweep},

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,6 +35,13 @@ static char *find_installed_data(void) {
     return NULL;
   g_autofree char *stage = g_strndup(folder, strlen(folder) - strlen(STEPSIM_INSTALL_PROGRAMS));
   return g_strconcat(stage, STEPSIM_INSTALL_DATA, NULL);
+}
+
+/* NULL: there is none. Owned by the caller. */
+static char *realpath_of(const char *path) {
+  char *real = realpath(path, NULL), *copy = g_strdup(real);
+  free(real);
+  return copy;
 }
 
 static Roots roots_new(void) {
@@ -150,6 +158,31 @@ char *data_path_find_beside(const char *file, const char *subdir, const char *na
   return shipped != NULL ? shipped : data_path_find(subdir, name, suffix, error);
 }
 
+/* --- reading ----------------------------------------------------------------------------------------------------- */
+
+static gboolean is_inside(const char *path, const char *folder) {
+  g_autofree char *real = realpath_of(folder);
+  return real != NULL && g_str_has_prefix(path, real) && path[strlen(real)] == '/';
+}
+
+/* Where what is read was written by someone else, as on the lab's page, a description may not name any file of this
+ * machine: $STEPSIM_CONFINED is then the one folder that is read besides the data. */
+static gboolean may_be_read(const char *file) {
+  static const char *const subdirs[] = {"models", "topologies"};
+  const char *own = g_getenv("STEPSIM_CONFINED");
+  g_autofree char *path = own != NULL ? realpath_of(file) : NULL;
+  if (path == NULL || is_inside(path, own)) /* what is not there cannot be read anyway */
+    return TRUE;
+  g_auto(Roots) roots = roots_new();
+  for (int i = 1; i < N_ROOTS; i++)
+    for (gsize k = 0; k < G_N_ELEMENTS(subdirs); k++) {
+      g_autofree char *folder = roots.folders[i] != NULL ? g_build_filename(roots.folders[i], subdirs[k], NULL) : NULL;
+      if (folder != NULL && is_inside(path, folder))
+        return TRUE;
+    }
+  return FALSE;
+}
+
 static char *fail_read(const char *file, GError **error) {
   fail_input(error, "%s: cannot be read: %s", file, g_strerror(errno));
   return NULL;
@@ -204,6 +237,10 @@ gboolean data_file_was_read(const struct stat *status) {
 }
 
 char *data_file_read(const char *file, gsize *length, GError **error) {
+  if (!may_be_read(file)) {
+    errno = EACCES;
+    return fail_read(file, error);
+  }
   const int fd = open(file, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return fail_read(file, error);

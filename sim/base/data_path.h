@@ -20,7 +20,9 @@ char *data_path_find_beside(const char *file, const char *subdir, const char *na
 GStrv data_path_list(const char *subdir, const char *suffix);
 
 /* The contents of `file`, NUL-terminated (the NUL does not count in the length), owned by the caller. NULL with INPUT
- * if it cannot be read or is larger than 64 MiB: a description of that size is a mistake, and devices have no end. */
+ * if it cannot be read or is larger than 64 MiB: a description of that size is a mistake, and devices have no end.
+ * With $STEPSIM_CONFINED set also if it lies neither in that folder nor in the models and topologies of a root other
+ * than the working directory. */
 char *data_file_read(const char *file, gsize *length, GError **error);
 
 /* Whether data_file_read() has read the file of that status, under whatever name. */

@@ -11,6 +11,7 @@ int command_explain(int argc, char **argv, GError **error);
 int command_plot(int argc, char **argv, GError **error);
 int command_compare(int argc, char **argv, GError **error);
 int command_trace(int argc, char **argv, GError **error);
+int command_lab(int argc, char **argv, GError **error);
 int command_fit(int argc, char **argv, GError **error);
 int command_validate(int argc, char **argv, GError **error);
 int command_topology(int argc, char **argv, GError **error);

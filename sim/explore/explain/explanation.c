@@ -460,7 +460,9 @@ char *explain_json(const Explanation *e) {
   json_builder_begin_object(builder);
   json_add_number(builder, "step_time_s", e->step->step_time_s);
   json_add_interval(builder, &e->step->interval);
+  json_add_number(builder, "tokens_per_s", e->step->tokens_per_s);
   json_add_number(builder, "mfu", e->step->mfu);
+  planner_json_plan(builder, e->step->plan);
   json_add_flag(builder, "fits", e->step->fits);
   json_add_breakdown(builder, "breakdown_s", e->step->breakdown_s);
   if (e->gap != NULL)

@@ -266,8 +266,7 @@ static void add_field(JsonBuilder *builder, const char *key, const PlanField *fi
     json_add_text(builder, key, text == NULL && field->kind == PLAN_OWN_TEXT ? "" : text);
 }
 
-/* Every field of a plan, under its name in tables; what no field has is null, or an empty text. */
-static void add_plan(JsonBuilder *builder, const Plan *plan) {
+void planner_json_plan(JsonBuilder *builder, const Plan *plan) {
   json_begin_object(builder, "plan");
   for (int i = 0; i < plan_n_fields(); i++) {
     const PlanField *field = plan_field(i);
@@ -281,7 +280,7 @@ static void add_plan(JsonBuilder *builder, const Plan *plan) {
 
 static void add_outcome(JsonBuilder *builder, const PlanOutcome *best, const PlanOutcome *outcome) {
   g_autofree char *options = plan_outcome_options(outcome);
-  add_plan(builder, outcome->completed);
+  planner_json_plan(builder, outcome->completed);
   json_add_text(builder, "options", options);
   json_add_text(builder, "model", outcome->model->name);
   json_add_text(builder, "cluster", outcome->cluster->name);

@@ -20,5 +20,8 @@ void planner_text(GString *out, const PlannerReport *report);
 char *planner_json(const PlannerReport *report);
 /* One line each: how long the same tokens take, and where that time goes. `steps` of Variant, from `best`. */
 void planner_text_steps(GString *out, const PlanOutcome *best, const GArray *steps);
+/* The member "plan" of an open object: every field, under its name in tables; what no field has is null, or an empty
+ * text. */
+void planner_json_plan(JsonBuilder *builder, const Plan *plan);
 /* The member "sensitivity" of an open object. */
 void planner_json_steps(JsonBuilder *builder, const PlanOutcome *best, const GArray *steps);

@@ -1,0 +1,189 @@
+/*     ask → waiting, aside │ run, at most one per processor │ answered
+ *                    └────── cancel: forgotten, or ended with its process
+ *
+ * Those asked aside leave a processor to the others. */
+#include "lab_job.h"
+
+#include <glib/gstdio.h>
+#include <string.h>
+
+/* More than a page with all its maps open asks at once, many times over. */
+enum { MOST_WAITING = 4096 };
+
+struct LabJobs {
+  char *folder;
+  guint limit_s, n_most;
+  guint64 n_asked;
+  GQueue waiting, aside; /* of LabJob */
+  GHashTable *running;   /* of LabJob */
+};
+
+struct LabJob {
+  LabJobs *jobs;
+  GStrv arguments, files;
+  char *arrays_file; /* NULL: not wanted */
+  LabAnswered answered;
+  gpointer data;
+  gboolean aside;
+  GSubprocess *process; /* NULL: it waits, or could not be started */
+  GError *failure;      /* why not; NULL: it was */
+  guint limit;          /* source that ends it; 0: none */
+  gboolean is_cancelled, is_late;
+};
+
+static void job_free(LabJob *job) {
+  for (GStrv file = job->files; file != NULL && *file != NULL; file++)
+    g_remove(*file); /* files, then the folders that were made for them */
+  if (job->arrays_file != NULL)
+    g_unlink(job->arrays_file);
+  if (job->limit != 0)
+    g_source_remove(job->limit);
+  g_clear_object(&job->process);
+  g_clear_error(&job->failure);
+  g_strfreev(job->arguments);
+  g_strfreev(job->files);
+  g_free(job->arrays_file);
+  g_free(job);
+}
+
+LabJobs *lab_jobs_new(const char *folder, guint limit_s) {
+  LabJobs *jobs = g_new0(LabJobs, 1);
+  jobs->folder = g_strdup(folder);
+  jobs->limit_s = limit_s;
+  jobs->n_most = MAX(2, g_get_num_processors());
+  jobs->running = g_hash_table_new(NULL, NULL);
+  g_queue_init(&jobs->waiting);
+  g_queue_init(&jobs->aside);
+  return jobs;
+}
+
+void lab_jobs_free(LabJobs *jobs) {
+  g_queue_clear_full(&jobs->waiting, (GDestroyNotify)job_free);
+  g_queue_clear_full(&jobs->aside, (GDestroyNotify)job_free);
+  GHashTableIter running;
+  gpointer job;
+  g_hash_table_iter_init(&running, jobs->running);
+  while (g_hash_table_iter_next(&running, &job, NULL))
+    lab_job_cancel(job);
+  while (g_hash_table_size(jobs->running) > 0) /* their ends arrive as events */
+    g_main_context_iteration(NULL, TRUE);
+  g_hash_table_unref(jobs->running);
+  g_free(jobs->folder);
+  g_free(jobs);
+}
+
+static void start_some(LabJobs *jobs);
+
+static GBytes *read_arrays(const LabJob *job) {
+  char *bytes;
+  gsize length;
+  return job->arrays_file != NULL && g_file_get_contents(job->arrays_file, &bytes, &length, NULL)
+             ? g_bytes_new_take(bytes, length)
+             : NULL;
+}
+
+static void ended(GObject *process, GAsyncResult *result, gpointer data) {
+  LabJob *job = data;
+  LabJobs *jobs = job->jobs;
+  g_autoptr(GBytes) out = NULL, errors = NULL;
+  g_autoptr(GError) error = NULL;
+  g_subprocess_communicate_finish(G_SUBPROCESS(process), result, &out, &errors, &error);
+  g_hash_table_remove(jobs->running, job);
+  if (!job->is_cancelled) {
+    g_autoptr(GBytes) arrays = read_arrays(job);
+    const int status = job->is_late                               ? LAB_LATE
+                       : g_subprocess_get_if_exited(job->process) ? g_subprocess_get_exit_status(job->process)
+                                                                  : 128 + g_subprocess_get_term_sig(job->process);
+    const LabAnswer answer = {status, out, errors, arrays};
+    job->answered(&answer, job->data);
+  }
+  job_free(job);
+  start_some(jobs);
+}
+
+static gboolean end_late(gpointer data) {
+  LabJob *job = data;
+  job->limit = 0;
+  job->is_late = TRUE;
+  g_subprocess_force_exit(job->process);
+  return G_SOURCE_REMOVE;
+}
+
+/* No process could be made. Whoever asked has the job only once this is over. */
+static gboolean fail_later(gpointer data) {
+  LabJob *job = data;
+  LabJobs *jobs = job->jobs;
+  g_autoptr(GBytes) none = g_bytes_new_static("", 0);
+  g_autoptr(GBytes) why = g_bytes_new(job->failure->message, strlen(job->failure->message));
+  job->limit = 0;
+  g_hash_table_remove(jobs->running, job);
+  if (!job->is_cancelled)
+    job->answered(&(LabAnswer){2, none, why, NULL}, job->data);
+  job_free(job);
+  start_some(jobs);
+  return G_SOURCE_REMOVE;
+}
+
+static void start(LabJob *job) {
+  LabJobs *jobs = job->jobs;
+  g_autoptr(GPtrArray) argv = g_ptr_array_new();
+  g_autofree char *program = g_file_read_link("/proc/self/exe", NULL);
+  g_autofree char *arrays = job->arrays_file != NULL ? g_strconcat("--trace=", job->arrays_file, NULL) : NULL;
+  g_ptr_array_add(argv, program);
+  for (GStrv argument = job->arguments; *argument != NULL; argument++)
+    g_ptr_array_add(argv, *argument);
+  if (arrays != NULL)
+    g_ptr_array_add(argv, arrays);
+  g_ptr_array_add(argv, NULL);
+  g_autoptr(GSubprocessLauncher) launcher =
+      g_subprocess_launcher_new(G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE);
+  g_subprocess_launcher_set_cwd(launcher, jobs->folder);
+  g_subprocess_launcher_setenv(launcher, "STEPSIM_CONFINED", jobs->folder, TRUE);
+  g_autoptr(GError) error = NULL;
+  job->process = g_subprocess_launcher_spawnv(launcher, (const char *const *)argv->pdata, &error);
+  g_hash_table_add(jobs->running, job);
+  if (job->process == NULL) {
+    job->failure = g_steal_pointer(&error);
+    job->limit = g_idle_add(fail_later, job);
+    return;
+  }
+  job->limit = g_timeout_add_seconds(jobs->limit_s, end_late, job);
+  g_subprocess_communicate_async(job->process, NULL, NULL, ended, job);
+}
+
+static void start_some(LabJobs *jobs) {
+  while (g_hash_table_size(jobs->running) < jobs->n_most) {
+    LabJob *job = g_queue_pop_head(&jobs->waiting);
+    if (job == NULL && g_hash_table_size(jobs->running) + 1 < jobs->n_most)
+      job = g_queue_pop_head(&jobs->aside);
+    if (job == NULL)
+      return;
+    start(job);
+  }
+}
+
+LabJob *lab_job_ask(LabJobs *jobs, GStrv arguments, GStrv files, gboolean wants_arrays, gboolean aside,
+                    LabAnswered answered, gpointer data) {
+  LabJob *job = g_new0(LabJob, 1);
+  *job = (LabJob){.jobs = jobs, .arguments = arguments, .files = files, .answered = answered, .data = data};
+  job->aside = aside;
+  if (g_queue_get_length(&jobs->waiting) + g_queue_get_length(&jobs->aside) >= MOST_WAITING) {
+    job_free(job);
+    return NULL;
+  }
+  if (wants_arrays)
+    job->arrays_file = g_strdup_printf("%s/%" G_GUINT64_FORMAT ".npz", jobs->folder, jobs->n_asked++);
+  g_queue_push_tail(aside ? &jobs->aside : &jobs->waiting, job);
+  start_some(jobs);
+  return job;
+}
+
+void lab_job_cancel(LabJob *job) {
+  job->is_cancelled = TRUE;
+  if (job->process != NULL)
+    g_subprocess_force_exit(job->process);
+  if (job->process != NULL || job->failure != NULL)
+    return;
+  g_queue_remove(job->aside ? &job->jobs->aside : &job->jobs->waiting, job);
+  job_free(job);
+}

@@ -1,0 +1,321 @@
+// From the address to the engine to the page. An edit changes the address; each change asks the engine three things, and
+// what comes back for an older address is dropped: numbers first, then the arrays that are drawn, then what neighbours do.
+
+import {ask, askOfRecording} from './engine.js'
+import {actionColours, chargeColours, make, seconds, share} from './look.js'
+import {PlanPanel} from './plan.js'
+import {nearest, readCsv, ResultsPanel} from './results.js'
+import {change, commandOf, filesOf, listen, onChange, optionsList, readAddress, setOrder, state, view, addressOf} from './state.js'
+import {abTab, mapTab, optionsOf, scalingTab, searchTab} from './tabs.js'
+import {Step, Timeline} from './timeline.js'
+
+const $ = id => document.getElementById(id)
+const tabs = [mapTab, abTab, scalingTab, searchTab]
+
+class Lab {
+  async start() {
+    this.catalog = await (await fetch('catalog.json')).json()
+    setOrder(this.catalog.fields.map(({name}) => name))
+    if (!await readAddress(location.hash)) {
+      state.options = new Map(this.catalog.start.options)
+      state.files = this.catalog.start.files
+      history.replaceState(null, '', await addressOf())
+    }
+    document.documentElement.dataset.theme = state.view.theme || (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')
+    this.machine()
+    this.planPanel = new PlanPanel($('plan'), this.catalog)
+    this.results = new ResultsPanel($('results'))
+    this.timeline = new Timeline({timeline: $('timeline'), memory: $('memory'), links: $('links')}, $('timeline-say'), $('tip'),
+      {onZoom: (from, to) => this.keepZoom(from, to)})
+    if (state.view.zoom) [this.timeline.from, this.timeline.to] = state.view.zoom.split(',').map(Number)
+    this.buttons()
+    this.tabBar()
+    fetch('published.csv').then(response => response.text()).then(text => { this.published = readPublished(text); this.near() })
+    onChange(() => this.changed())
+    listen()
+    await this.changed()
+  }
+
+  machine() {
+    const pick = (name, names, title) => {
+      const select = make('select', {id: `pick-${name}`, 'aria-label': title, onchange: event => this.picked(name, event.target.value)})
+      for (const [value, text] of names) select.append(make('option', {value, text}))
+      $('machine').append(make('label', {}, make('span', {text: name}), select))
+      return select
+    }
+    const same = list => list.map(name => [name, name])
+    this.picks = {
+      model: pick('model', [...same(this.catalog.models), ['', 'a file…']], 'model'),
+      cluster: pick('cluster', [...same(this.catalog.clusters), ['', 'a file…']], 'cluster'),
+      framework: pick('framework', [['-', 'none'], ...same(this.catalog.frameworks)], 'framework'),
+    }
+  }
+
+  async picked(name, value) {
+    if (name === 'framework') return change({framework: value === '-' ? null : value})
+    if (value) return change({[name]: value})
+    this.fillPicks()
+    const file = await chooseFile(name === 'model' ? '.json' : '.yaml,.yml')
+    if (file) this.takeFile(name, file.name, await file.text())
+  }
+
+  takeFile(option, name, text) {
+    change({[option]: `@${name.replace(/\.[^.]*$/, '').replace(/[^\w.-]/g, '-') || option}`}, {[option]: text})
+  }
+
+  fillPicks() {
+    for (const [name, select] of Object.entries(this.picks)) {
+      const value = state.options.get(name) ?? (name === 'framework' ? '-' : '')
+      if (![...select.options].some(option => option.value === value)) select.prepend(make('option', {value, text: value}))
+      select.value = value
+    }
+  }
+
+  // The numbers, the drawing and the neighbours of the state as it is now.
+  async changed() {
+    this.stop?.abort()
+    this.stop = new AbortController()
+    const signal = this.stop.signal, options = optionsList(), files = filesOf(state.options), began = performance.now()
+    document.body.classList.add('computing', 'old')
+    this.json = this.plan = this.explanation = null
+    this.fillPicks()
+    this.planPanel.fill()
+    this.planPanel.showAhead(null)
+    this.results.parts.help.replaceChildren()
+    const question = {verb: 'simulate', options, files}
+    const explained = ['tokens', 'price', 'gpu-hours', 'mtbf', 'checkpoint-every', 'restart', 'checkpoint', 'spares', 'elastic', 'rank-map', 'slow-rank', 'jitter', 'seed', 'fold', 'contention']
+    try {
+      const [numbers] = await Promise.all([
+        ask(question, signal).then(answer => { this.showNumbers(answer, performance.now() - began); return answer }),
+        ask({...question, arrays: true}, signal).then(answer => this.showStep(answer, performance.now() - began)),
+        ask({verb: 'explain', options: options.filter(([name]) => !explained.includes(name)), files, aside: true}, signal).then(answer => this.showExplanation(answer)),
+        state.view.pin ? this.askPinned(signal) : null,
+      ])
+      if (numbers.json) { this.near(); await this.showTab() }
+    } catch (error) {
+      if (error.name !== 'AbortError') this.say(`The lab does not answer: ${error.message}`)
+    }
+  }
+
+  showNumbers(answer, ms) {
+    $('plan-error').textContent = answer.json ? '' : answer.errors
+    this.lastMs = ms
+    if (!answer.json) {
+      this.results.json = null
+      for (const part of Object.values(this.results.parts)) part.replaceChildren()
+      this.results.parts.numbers.replaceChildren(make('p', {class: 'wrong', text: answer.errors}))
+      document.body.classList.remove('computing')
+      $('timeline-title').textContent = 'No step: see the plan'
+      return
+    }
+    this.json = answer.json
+    this.results.show(answer.json)
+    document.body.classList.remove('computing')
+    document.body.dataset.numbersMs = ms.toFixed(1)
+    $('timeline-title').textContent = `${seconds(answer.json.step_time_s, 4)} · bubble ${share(answer.json.bubble_fraction)}`
+  }
+
+  showStep(answer, ms) {
+    document.body.classList.remove('old')
+    this.step = answer.arrays ? new Step(answer.arrays) : null
+    document.body.dataset.stepMs = ms.toFixed(1)
+    this.capacity = answer.json?.memory.capacity_bytes
+    this.drawn = answer.json
+    this.drawSteps()
+    this.legend()
+  }
+
+  drawSteps() {
+    const steps = []
+    if (this.step) steps.push({step: this.step, title: 'B: this plan', capacity: this.capacity})
+    if (this.step && state.view.pin && this.pinnedStep) steps.push({step: this.pinnedStep, title: 'A: pinned', capacity: this.capacity})
+    this.timeline.show(steps)
+  }
+
+  async askPinned(signal) {
+    this.pinnedOptions = optionsOf(state.view.pin)
+    const answer = await ask({verb: 'simulate', options: optionsList(this.pinnedOptions), files: filesOf(this.pinnedOptions), arrays: true}, signal)
+    this.pinnedAnswer = answer
+    this.pinnedStep = answer.arrays ? new Step(answer.arrays) : null
+    this.drawSteps()
+  }
+
+  async pinned() {
+    if (state.view.pin) await this.askPinned(this.stop.signal)
+    else this.pinnedStep = this.pinnedAnswer = null
+    this.drawSteps()
+    this.showTab()
+  }
+
+  showExplanation(answer) {
+    this.explanation = answer.json
+    this.plan = answer.json?.plan || null
+    this.planPanel.plan = this.plan
+    this.planPanel.fill()
+    this.planPanel.showAhead(answer.json)
+    if (this.json && answer.json) this.results.help(answer.json)
+    else if (answer.json) this.lateHelp = answer.json
+  }
+
+  near() {
+    if (!this.published || !this.plan || !this.json) return
+    const rows = nearest(this.published, this.plan, this.json, state.options.get('model'), state.options.get('cluster'))
+    this.results.near(rows, this.stop.signal).catch(() => {})
+  }
+
+  legend() {
+    if (!this.step) return $('legend').replaceChildren()
+    const swatch = (name, colour) => {
+      const mark = make('i')
+      mark.style.setProperty('background', colour)
+      return make('span', {}, mark, name)
+    }
+    const seen = new Set(Object.keys(this.drawn?.breakdown_s || {}).filter(name => this.drawn.breakdown_s[name] > 0))
+    const split = this.step.arrays.actions.length && this.step.ranks.some(lanes => lanes.some(lane => lane.kind.includes(this.step.kinds.indexOf('W'))))
+    $('legend').replaceChildren(swatch('F', actionColours.F), swatch(split ? 'I' : 'B', split ? actionColours.I : actionColours.B),
+      ...(split ? [swatch('W', actionColours.W)] : []),
+      ...[...seen].filter(name => !['compute', 'host', 'other', 'recompute'].includes(name)).map(name => swatch(name, chargeColours[name])))
+  }
+
+  buttons() {
+    $('undo').onclick = () => history.back()
+    $('redo').onclick = () => history.forward()
+    $('copy-link').onclick = () => this.copy(location.href, 'Link copied')
+    $('copy-command').onclick = () => this.copy(commandOf(), 'Command copied')
+    $('theme').onclick = async () => {
+      const theme = document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark'
+      document.documentElement.dataset.theme = theme
+      await view({theme})
+      this.timeline.paint()
+      this.showTab()
+    }
+    $('zoom-out').onclick = () => this.timeline.whole()
+    $('show-critical').onchange = event => { this.timeline.showsCritical = event.target.checked; this.timeline.draw() }
+    $('help').onclick = () => this.keys()
+    const entries = [['Timeline as PNG', () => this.exportPng()], ['Spans as CSV', () => this.exportCsv()], ['Numbers as JSON', () => this.exportJson()],
+      ['Trace for Perfetto: command', () => this.copy(commandOf().replace(/ --json$/, ' --trace step.json'), 'Command copied: it writes step.json')]]
+    for (const [text, run] of entries) $('export-menu').append(make('button', {role: 'menuitem', text, onclick: () => { $('export').open = false; run() }}))
+    document.addEventListener('keydown', event => {
+      const typing = ['INPUT', 'SELECT', 'TEXTAREA'].includes(document.activeElement?.tagName)
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'z' && !typing) { event.preventDefault(); history[event.shiftKey ? 'forward' : 'back']() }
+      if (event.key === '?' && !typing) this.keys()
+      if (event.key === 'c' && !typing && !event.ctrlKey) { $('show-critical').click() }
+    })
+    document.addEventListener('dragover', event => event.preventDefault())
+    document.addEventListener('drop', event => { event.preventDefault(); this.dropped(event.dataTransfer.files[0]) })
+  }
+
+  async dropped(file) {
+    if (!file) return
+    if (/\.(ya?ml)$/.test(file.name)) return this.takeFile('cluster', file.name, await file.text())
+    if (/config.*\.json$/.test(file.name) && file.size < 1e6) return this.takeFile('model', file.name, await file.text())
+    this.say(`Reading ${file.name}…`)
+    const answer = await askOfRecording(file, this.stop.signal)
+    this.recording = {name: file.name, answer}
+    this.say(answer.json ? `${file.name} is beside the prediction, below` : answer.errors)
+    if (answer.json) { await view({tab: 'Recording'}); this.tabBar(); this.showTab() }
+  }
+
+  keys() {
+    const rows = [['Tab', 'from control to control'], ['↑ ↓ in a number', 'the next value'], ['← →', 'move along the step'], ['+ − Home', 'zoom; whole step'],
+      ['↑ ↓ on the timeline', 'another rank: memory and links are its'], ['. ,', 'the next or previous op'], ['w', 'what the chosen op followed'], ['c', 'critical path'],
+      ['wheel, drag, Shift+drag', 'zoom, move, sum up a stretch'], ['Ctrl+Z, Ctrl+Shift+Z', 'undo, redo']]
+    $('keys').replaceChildren(make('h2', {text: 'Keys'}), make('table', {}, ...rows.map(([key, text]) => make('tr', {}, make('td', {}, make('b', {text: key})), make('td', {text})))),
+      make('button', {text: 'Close', autofocus: true, onclick: () => $('keys').close()}))
+    $('keys').showModal()
+  }
+
+  tabBar() {
+    const all = this.recording ? [...tabs, recordingTab] : tabs
+    $('tabs').replaceChildren(...all.map(tab => make('button', {role: 'tab', text: tab.name, 'aria-selected': String(tab === this.tabNow()),
+      onclick: async () => { await view({tab: tab.name}); this.tabBar(); this.showTab() }})))
+  }
+
+  tabNow() { return [...tabs, recordingTab].find(({name}) => name === state.view.tab) || tabs[0] }
+
+  async showTab() {
+    this.tabStop?.abort()
+    this.tabStop = new AbortController()
+    try {
+      await this.tabNow().show(this, $('tab'), this.tabStop.signal)
+    } catch (error) {
+      if (error.name !== 'AbortError') $('tab').replaceChildren(make('div', {class: 'wrong', text: error.message}))
+    }
+  }
+
+  keepZoom(from, to) {
+    clearTimeout(this.zoomTimer)
+    this.zoomTimer = setTimeout(() => view({zoom: from === 0 && to === 1 ? null : `${from.toFixed(6)},${to.toFixed(6)}`}), 300)
+  }
+
+  async copy(text, done) {
+    try {
+      await navigator.clipboard.writeText(text)
+      this.say(done)
+    } catch {
+      $('keys').replaceChildren(make('h2', {text: 'Copy this'}), make('textarea', {rows: 6, cols: 60, id: 'to-copy'}), make('button', {text: 'Close', onclick: () => $('keys').close()}))
+      $('to-copy').value = text
+      $('keys').showModal()
+      $('to-copy').select()
+    }
+  }
+
+  say(text) {
+    $('note').textContent = text
+    $('note').classList.add('shown')
+    clearTimeout(this.noteTimer)
+    this.noteTimer = setTimeout(() => $('note').classList.remove('shown'), 2500)
+  }
+
+  exportPng() {
+    const canvases = ['timeline', 'memory', 'links'].map($), out = document.createElement('canvas')
+    out.width = canvases[0].width
+    out.height = canvases.reduce((sum, {height}) => sum + height, 0)
+    const c = out.getContext('2d')
+    c.fillStyle = getComputedStyle(document.body).backgroundColor
+    c.fillRect(0, 0, out.width, out.height)
+    let y = 0
+    for (const canvas of canvases) { c.drawImage(canvas, 0, y); y += canvas.height }
+    out.toBlob(blob => save(blob, 'step.png'))
+  }
+
+  exportCsv() {
+    const step = this.step, a = step.arrays, lines = ['rank,stream,name,start_ns,end_ns,bytes,critical']
+    for (let i = 0; i < a.op_rank.length; i++)
+      lines.push([a.rank_first[a.op_rank[i]], a.streams[a.op_stream[i]], `"${step.name(i)}"`, step.startOf(i), step.endOf(i), Number.isFinite(a.op_bytes[i]) ? a.op_bytes[i] : '', a.op_critical[i]].join(','))
+    save(new Blob([lines.join('\n') + '\n'], {type: 'text/csv'}), 'step.csv')
+  }
+
+  exportJson() { save(new Blob([JSON.stringify(this.json, null, 2)], {type: 'application/json'}), 'step.json') }
+}
+
+const recordingTab = {
+  name: 'Recording',
+  async show(lab, element) {
+    if (!lab.recording?.answer.json) return
+    const json = lab.recording.answer.json
+    element.replaceChildren(make('h2', {text: lab.recording.name}), make('pre', {class: 'small', text: JSON.stringify(json, null, 1).slice(0, 20000)}))
+  },
+}
+
+function save(blob, name) {
+  const link = make('a', {href: URL.createObjectURL(blob), download: name})
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000)
+}
+
+function chooseFile(accept) {
+  return new Promise(resolve => {
+    const input = make('input', {type: 'file', accept, onchange: () => resolve(input.files[0]), oncancel: () => resolve(null)})
+    input.click()
+  })
+}
+
+function readPublished(text) {
+  const lines = text.split('\n').filter(Boolean), head = readCsv(lines[0] + '\n')[0]
+  return {head, rows: lines.slice(1).map(line => ({line, row: Object.fromEntries(readCsv(line + '\n')[0].map((cell, i) => [head[i], cell]))})).filter(({row}) => row.step_time_s)}
+}
+
+const lab = new Lab()
+window.lab = lab
+lab.start().catch(error => lab.say(`The page could not start: ${error.message}`))

@@ -1,0 +1,106 @@
+// The state is the address: #model=llama-3-8b&cluster=@mine&tp=8&file.cluster=…, options as on the command line. A value
+// that begins with @ is a file of the user's, whose text travels in the address too, deflated, in base64url.
+// Keys that begin with `view.` are the page's own: tab, theme, pinned plan.
+
+export const state = {options: new Map(), files: {}, view: {}}
+const listeners = []
+
+export function onChange(listener) { listeners.push(listener) }
+function tell() { for (const listener of listeners) listener() }
+
+// Options in the order of the catalog, which is that of `stepsim simulate --help`.
+let order = []
+export function setOrder(names) { order = ['model', 'cluster', ...names] }
+export function optionsList(options = state.options) {
+  return [...options].sort((a, b) => order.indexOf(a[0]) - order.indexOf(b[0]))
+}
+
+export function filesOf(options) {
+  const files = {}
+  for (const [name, value] of options) if (/^(file:)?@/.test(value) && name in state.files) files[name] = state.files[name]
+  return files
+}
+
+// `changes` {option: value, or null to leave it out}; `files` {option: text}.
+export async function change(changes, files = {}, {replaces = false} = {}) {
+  const options = new Map(state.options)
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null || value === '') options.delete(name)
+    else options.set(name, String(value))
+  }
+  Object.assign(state.files, files)
+  state.options = options
+  const address = await addressOf()
+  history[replaces ? 'replaceState' : 'pushState'](null, '', address)
+  tell()
+}
+
+export async function view(changes) {
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null) delete state.view[name]
+    else state.view[name] = value
+  }
+  history.replaceState(null, '', await addressOf())
+}
+
+const plain = text => encodeURIComponent(text).replace(/%(2B|2C|3A|40|3D|20)/g, (all, code) =>
+  ({'2B': '+', '2C': ',', '3A': ':', '40': '@', '3D': '=', '20': '%20'})[code])
+
+export async function addressOf(options = state.options) {
+  const parts = optionsList(options).map(([name, value]) => `${name}=${plain(value)}`)
+  for (const [name, text] of Object.entries(filesOf(options))) parts.push(`file.${name}=${await deflate(text)}`)
+  for (const [name, value] of Object.entries(state.view)) parts.push(`view.${name}=${plain(value)}`)
+  return '#' + parts.join('&')
+}
+
+// From an address; FALSE if it names nothing.
+export async function readAddress(hash) {
+  const options = new Map(), files = {}, seen = {}
+  for (const part of hash.replace(/^#/, '').split('&').filter(Boolean)) {
+    const at = part.indexOf('='), name = decodeURIComponent(part.slice(0, at))
+    if (at < 1) continue
+    if (name.startsWith('file.')) files[name.slice(5)] = await inflate(part.slice(at + 1))
+    else if (name.startsWith('view.')) seen[name.slice(5)] = decodeURIComponent(part.slice(at + 1))
+    else options.set(name, decodeURIComponent(part.slice(at + 1)))
+  }
+  if (options.size === 0) return false
+  Object.assign(state, {options, files, view: seen})
+  return true
+}
+
+async function through(stream, bytes) {
+  return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer())
+}
+
+async function deflate(text) {
+  const bytes = await through(new CompressionStream('deflate-raw'), new TextEncoder().encode(text))
+  let binary = ''
+  for (const byte of bytes) binary += String.fromCharCode(byte)
+  return btoa(binary).replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, '')
+}
+
+async function inflate(text) {
+  const binary = atob(text.replace(/-/g, '+').replace(/_/g, '/'))
+  const bytes = Uint8Array.from(binary, c => c.charCodeAt(0))
+  return new TextDecoder().decode(await through(new DecompressionStream('deflate-raw'), bytes))
+}
+
+export function listen() {
+  window.addEventListener('popstate', async () => { if (await readAddress(location.hash)) tell() })
+}
+
+// The line that prints the same bytes. Files of the user's are written by it first, in a folder of their own.
+export function commandOf(options = state.options, verb = 'simulate') {
+  const quote = text => /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replace(/'/g, `'\\''`)}'`
+  const suffixes = {model: 'json', cluster: 'yaml', framework: 'yaml', schedule: 'csv', 'rank-map': 'txt'}
+  let before = ''
+  const words = optionsList(options).map(([name, value]) => {
+    const inline = /^(file:)?@(.*)$/.exec(value)
+    if (!inline || !(name in state.files)) return `--${name} ${quote(value)}`
+    const file = `${inline[2] || name}.${suffixes[name] || 'txt'}`
+    const text = state.files[name], end = 'END_OF_FILE'
+    before += `cat >${quote(file)} <<'${end}'\n${text}${text.endsWith('\n') ? '' : '\n'}${end}\n`
+    return `--${name} ${quote((inline[1] || '') + (inline[1] ? '' : './') + file)}`
+  })
+  return `${before}stepsim ${verb} ${words.join(' ')} --json`
+}
