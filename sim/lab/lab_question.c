@@ -8,23 +8,23 @@
 #include "plan_fields.h"
 #include "suggest.h"
 
-/* The verbs that a page may ask for, and what they take besides model, cluster and the fields of a plan. */
+/* The verbs that a page may ask for, what they take besides model, cluster and the fields of a plan, and the option
+ * that makes them print what the page reads. */
 static const struct {
-  const char *name;
+  const char *name, *prints; /* prints NULL: nothing of the kind */
   gboolean has_plan;
   const char *options[12]; /* NULL-terminated */
 } verbs[] = {
     {"simulate",
+     "--json",
      TRUE,
      {"tokens", "gpu-hours", "price", "mtbf", "checkpoint-every", "restart", "checkpoint", "spares", "elastic", NULL}},
-    {"explain", TRUE, {NULL}},
-    {"plan", TRUE, {"objective", "top", "tokens", "price", "memory-margin", "emit", NULL}},
-    {"schedule",
-     FALSE,
-     {"schedule", "pp", "chunks", "micro-batches", "micro-batch-group", "times", "memory", "memory-cap", NULL}},
-    {"topology", FALSE, {"cluster", "plan", "gpus", "route", NULL}},
-    {"collective", FALSE, {"cluster", "op", "gpus", "size", NULL}},
-    {"validate", FALSE, {"rows", NULL}},
+    {"explain", "--json", TRUE, {NULL}},
+    {"plan", "--json", TRUE, {"objective", "top", "tokens", "price", "memory-margin", "emit", NULL}},
+    {"schedule", "--csv=-", FALSE, {"schedule", "pp", "chunks", "micro-batches", "micro-batch-group", NULL}},
+    {"topology", "--json", FALSE, {"cluster", "plan", "gpus", NULL}},
+    {"collective", NULL, FALSE, {"steps-of", "gpus", "op", NULL}},
+    {"validate", "--rows=-", FALSE, {"rows", NULL}},
 };
 
 /* Names that files of an option end with, for readers that look at them. */
@@ -157,7 +157,8 @@ static gboolean read_object(Reading *reading, LabQuestion *question, JsonObject 
   g_ptr_array_add(reading->arguments, g_strdup(verbs[verb].name));
   if (!add_options(reading, verb, json_node_get_array(options), error))
     return FALSE;
-  g_ptr_array_add(reading->arguments, g_strdup(strcmp(verbs[verb].name, "validate") == 0 ? "--rows=-" : "--json"));
+  if (verbs[verb].prints != NULL)
+    g_ptr_array_add(reading->arguments, g_strdup(verbs[verb].prints));
   return TRUE;
 }
 

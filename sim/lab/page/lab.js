@@ -6,11 +6,15 @@ import {actionColours, chargeColours, make, seconds, share} from './look.js'
 import {PlanPanel} from './plan.js'
 import {nearest, readCsv, ResultsPanel} from './results.js'
 import {change, commandOf, filesOf, listen, onChange, optionsList, readAddress, setOrder, state, view, addressOf} from './state.js'
+import {editorTab} from './editor.js'
+import {learnTab} from './learn.js'
+import {paretoTab} from './pareto.js'
+import {ranksTab} from './ranks.js'
 import {abTab, mapTab, optionsOf, scalingTab, searchTab} from './tabs.js'
 import {Step, Timeline} from './timeline.js'
 
 const $ = id => document.getElementById(id)
-const tabs = [mapTab, abTab, scalingTab, searchTab]
+const tabs = [mapTab, abTab, scalingTab, paretoTab, searchTab, ranksTab, editorTab, learnTab]
 
 class Lab {
   async start() {
@@ -231,6 +235,17 @@ class Lab {
       onclick: async () => { await view({tab: tab.name}); this.tabBar(); this.showTab() }})))
   }
 
+  // A published row as a plan. Models that are not shipped travel as a file of their sizes.
+  async loadPublished(row) {
+    const changes = Object.fromEntries([...state.options.keys()].map(name => [name, null]))
+    for (const name of this.catalog.fields.map(field => field.name)) {
+      const value = row[name.replace(/-/g, '_')]
+      if (value) changes[name] = value
+    }
+    const files = {model: JSON.stringify(configOf(row), null, 1)}
+    await change({...changes, model: `@${row.model_name.replace(/[^\w.-]+/g, '-')}`, cluster: row.cluster, framework: row.read_as || row.framework || null}, files)
+  }
+
   tabNow() { return [...tabs, recordingTab].find(({name}) => name === state.view.tab) || tabs[0] }
 
   async showTab() {
@@ -296,6 +311,16 @@ const recordingTab = {
     const json = lab.recording.answer.json
     element.replaceChildren(make('h2', {text: lab.recording.name}), make('pre', {class: 'small', text: JSON.stringify(json, null, 1).slice(0, 20000)}))
   },
+}
+
+// A row's sizes as the config.json that --model reads.
+function configOf(row) {
+  const n = name => row[name] ? Number(row[name]) : undefined, gated = row.gated === '1'
+  const config = {model_type: n('experts') ? 'mixtral' : gated ? 'llama' : 'gpt2', hidden_size: n('hidden'), num_hidden_layers: n('layers'), num_attention_heads: n('heads'),
+    num_key_value_heads: n('kv_heads') ?? n('heads'), intermediate_size: n('ffn_hidden') || 4 * n('hidden'), vocab_size: n('vocab'), max_position_embeddings: n('seq_len'), tie_word_embeddings: row.tied === '1'}
+  if (n('experts')) Object.assign(config, {num_local_experts: n('experts'), num_experts_per_tok: n('experts_per_token'), intermediate_size: n('moe_ffn_hidden') || n('ffn_hidden')})
+  if (!gated && !n('experts')) Object.assign(config, {n_embd: n('hidden'), n_layer: n('layers'), n_head: n('heads'), n_positions: n('seq_len'), n_inner: n('ffn_hidden') || 4 * n('hidden')})
+  return config
 }
 
 function save(blob, name) {

@@ -512,14 +512,14 @@ export class Timeline {
     const {c, width, yOf} = this.frame('links', 'links in use', 1, () => '100 %')
     const names = step.arrays.links
     names.forEach((name, k) => {
-      const most = new Float32Array(Math.ceil(width) + 1)
+      const mean = new Float32Array(Math.ceil(width) + 1) // over the time of a pixel
       this.walk(times, times.length, width, (i, x0, x1) => {
-        for (let x = Math.floor(x0); x < Math.max(Math.floor(x0) + 1, Math.ceil(x1)); x++) most[x] = Math.max(most[x], rows[i][k])
+        for (let x = Math.floor(x0); x < x1; x++) mean[x] += rows[i][k] * (Math.min(x + 1, x1) - Math.max(x, x0))
       })
       c.strokeStyle = linkColours[k % linkColours.length]
       c.lineWidth = 1.3
       c.beginPath()
-      for (let x = LEFT + 1; x < width - 1; x++) c[x === LEFT + 1 ? 'moveTo' : 'lineTo'](x, yOf(most[x]))
+      for (let x = LEFT + 1; x < width - 1; x++) c[x === LEFT + 1 ? 'moveTo' : 'lineTo'](x, yOf(mean[x]))
       c.stroke()
       c.lineWidth = 1
       c.fillStyle = linkColours[k % linkColours.length]
