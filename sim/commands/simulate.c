@@ -6,11 +6,14 @@
 #include "command.h"
 #include "data_path.h"
 #include "error.h"
+#include "explanation.h"
 #include "json_report.h"
+#include "lab_html.h"
 #include "link_plot.h"
 #include "memory_timeline.h"
 #include "options.h"
 #include "output.h"
+#include "parallel.h"
 #include "picture.h"
 #include "predict.h"
 #include "program_text.h"
@@ -24,14 +27,14 @@
 typedef struct {
   PlanOptions plan;
   TrainingOptions training;
-  char *trace, *timeline, *plot, *memory_plot, *link_plot, *dump, *dump_after, *program;
+  char *trace, *timeline, *plot, *memory_plot, *link_plot, *html, *dump, *dump_after, *program;
   gboolean kernels;
   gboolean no_report; /* standard output is used for something else */
 } SimulateOptions;
 
 static void clear_options(SimulateOptions *o) {
-  char **strings[] = {&o->trace, &o->link_plot, &o->memory_plot, &o->timeline,
-                      &o->plot,  &o->dump,      &o->dump_after,  &o->program};
+  char **strings[] = {&o->trace, &o->link_plot, &o->memory_plot, &o->timeline, &o->plot,
+                      &o->html,  &o->dump,      &o->dump_after,  &o->program};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
   training_options_clear(&o->training);
@@ -48,6 +51,7 @@ static gboolean check_outputs(SimulateOptions *o, GError **error) {
                    {"--plot", o->plot},
                    {"--memory-plot", o->memory_plot},
                    {"--link-plot", o->link_plot},
+                   {"--html", o->html},
                    {"--run-plot", o->training.texts[TRAINING_PLOT]},
                    {"--program", o->program}};
   for (gsize i = 0; i < G_N_ELEMENTS(needs_run) && o->dump_after != NULL; i++)
@@ -67,7 +71,9 @@ static gboolean check_outputs(SimulateOptions *o, GError **error) {
          (o->timeline == NULL || picture_check_file(o->timeline, error)) &&
          (o->plot == NULL || picture_check_file(o->plot, error)) &&
          (o->memory_plot == NULL || picture_check_file(o->memory_plot, error)) &&
-         (o->link_plot == NULL || picture_check_file(o->link_plot, error));
+         (o->link_plot == NULL || picture_check_file(o->link_plot, error)) &&
+         (o->html == NULL || o->program == NULL ||
+          fail_input(error, "--html and --program clash: a page explains plans"));
 }
 
 static gboolean finish_training(SimulateOptions *o, GError **error) {
@@ -96,6 +102,9 @@ static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GErro
        "draw link utilization over time, for the rank that waits longest for its links", "FILE.svg|png|pdf"},
       {"plot", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->plot, "draw where the time goes on each pipeline rank",
        "FILE.svg|png|pdf"},
+      {"html", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->html,
+       "write the step as a page of its own: timeline to zoom, memory, links, where the time goes, what would help",
+       "FILE.html"},
       {"kernels", 0, 0, G_OPTION_ARG_NONE, &o->kernels, "list every kernel with shape, work, time and share of peak",
        NULL},
       {"dump", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->dump,
@@ -159,6 +168,16 @@ static gboolean write_trace(const char *file, const Prediction *prediction, cons
              : chrome_trace_write(prediction->trace, file, error);
 }
 
+/* `numbers`: what --json prints. */
+static gboolean write_html(const SimulateOptions *o, const Prediction *prediction, const StepReport *report,
+                           const char *numbers, GError **error) {
+  g_autoptr(Explanation) explanation = explanation_new(prediction, report, o->plan.plan, NULL, parallel_threads());
+  g_autofree char *explained = explain_json(explanation);
+  g_autoptr(GBytes) arrays = step_arrays(prediction->trace, prediction->metrics, report->cluster, error);
+  const LabHtml of = {&o->plan, numbers, explained, arrays};
+  return arrays != NULL && lab_html_write(&of, o->html, error);
+}
+
 static gboolean write_files(const SimulateOptions *o, const Prediction *prediction, const StepReport *report,
                             GError **error) {
   if (o->timeline != NULL) {
@@ -197,6 +216,12 @@ static gboolean fail_to_fit(const StepReport *report, GError **error) {
                          use->capacity_bytes / 1e9);
 }
 
+static char *json_of(const StepReport *report, const Training *training) {
+  JsonBuilder *builder = json_report_step_begin(report);
+  training_json(training, builder);
+  return json_finish(json_builder_end_object(builder));
+}
+
 static gboolean print_outputs(const SimulateOptions *o, const Prediction *prediction, GError **error) {
   g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
   StepReport report = step_of_prediction(prediction, in_flight);
@@ -209,10 +234,10 @@ static gboolean print_outputs(const SimulateOptions *o, const Prediction *predic
       !write_files(o, prediction, &report, error) || !training_plot(&training, &o->training, &o->plan, where, error))
     return FALSE;
   g_autoptr(GString) out = g_string_new(NULL);
+  g_autofree char *json = o->plan.json || o->html != NULL ? json_of(&report, &training) : NULL;
+  if (o->html != NULL && !write_html(o, prediction, &report, json, error))
+    return FALSE;
   if (o->plan.json) {
-    JsonBuilder *builder = json_report_step_begin(&report);
-    training_json(&training, builder);
-    g_autofree char *json = json_finish(json_builder_end_object(builder));
     g_string_append(out, json);
   } else if (!o->no_report) {
     text_report_step(out, &report, text_report_wants_colour(STDOUT_FILENO));

@@ -5,7 +5,7 @@
  *     POST /trace            a recording, its bytes; X-Name is what it is called
  *
  * An answer is four little-endian numbers of 32 bits, an exit status and three lengths, and then what the process
- * printed on standard output, on standard error, and its arrays (step_arrays.h).
+ * printed on standard output, on standard error, and the file that it wrote.
  *
  * It listens on the loopback alone; another page that the user has open could still send to it. So a request must
  * name this host (or a name that resolves to here would make it another page's own), come from this page if it comes
@@ -66,7 +66,7 @@ static void answer(const LabAnswer *given, gpointer data) {
   Waiting *waiting = data;
   const guint32 head[] = {GUINT32_TO_LE((guint32)given->status), GUINT32_TO_LE((guint32)g_bytes_get_size(given->out)),
                           GUINT32_TO_LE((guint32)g_bytes_get_size(given->errors)),
-                          GUINT32_TO_LE(given->arrays != NULL ? (guint32)g_bytes_get_size(given->arrays) : 0)};
+                          GUINT32_TO_LE(given->written != NULL ? (guint32)g_bytes_get_size(given->written) : 0)};
   SoupServerMessage *message = waiting->message;
   soup_server_message_set_status(message, SOUP_STATUS_OK, NULL);
   soup_message_headers_set_content_type(soup_server_message_get_response_headers(message), "application/octet-stream",
@@ -75,7 +75,7 @@ static void answer(const LabAnswer *given, gpointer data) {
   soup_message_body_append(body, SOUP_MEMORY_COPY, head, sizeof head);
   append_part(body, given->out);
   append_part(body, given->errors);
-  append_part(body, given->arrays);
+  append_part(body, given->written);
   soup_message_body_complete(body);
   soup_server_message_unpause(message);
   waiting_free(waiting);
@@ -106,7 +106,7 @@ static void ask(Lab *lab, SoupServerMessage *message, LabQuestion *question) {
   g_source_attach(waiting->watch, NULL);
   soup_server_message_pause(message);
   waiting->job = lab_job_ask(lab->jobs, g_steal_pointer(&question->arguments), g_steal_pointer(&question->files),
-                             question->wants_arrays, question->aside, answer, waiting);
+                             question->option, question->suffix, question->aside, answer, waiting);
   if (waiting->job != NULL)
     return;
   refuse(message, TOO_MANY_REQUESTS, "too many questions wait already");

@@ -21,7 +21,7 @@ struct LabJobs {
 struct LabJob {
   LabJobs *jobs;
   GStrv arguments, files;
-  char *arrays_file; /* NULL: not wanted */
+  char *written; /* option=file that it writes; NULL: none */
   LabAnswered answered;
   gpointer data;
   gboolean aside;
@@ -34,15 +34,15 @@ struct LabJob {
 static void job_free(LabJob *job) {
   for (GStrv file = job->files; file != NULL && *file != NULL; file++)
     g_remove(*file); /* files, then the folders that were made for them */
-  if (job->arrays_file != NULL)
-    g_unlink(job->arrays_file);
+  if (job->written != NULL)
+    g_unlink(strchr(job->written, '=') + 1);
   if (job->limit != 0)
     g_source_remove(job->limit);
   g_clear_object(&job->process);
   g_clear_error(&job->failure);
   g_strfreev(job->arguments);
   g_strfreev(job->files);
-  g_free(job->arrays_file);
+  g_free(job->written);
   g_free(job);
 }
 
@@ -74,10 +74,10 @@ void lab_jobs_free(LabJobs *jobs) {
 
 static void start_some(LabJobs *jobs);
 
-static GBytes *read_arrays(const LabJob *job) {
+static GBytes *read_written(const LabJob *job) {
   char *bytes;
   gsize length;
-  return job->arrays_file != NULL && g_file_get_contents(job->arrays_file, &bytes, &length, NULL)
+  return job->written != NULL && g_file_get_contents(strchr(job->written, '=') + 1, &bytes, &length, NULL)
              ? g_bytes_new_take(bytes, length)
              : NULL;
 }
@@ -90,11 +90,11 @@ static void ended(GObject *process, GAsyncResult *result, gpointer data) {
   g_subprocess_communicate_finish(G_SUBPROCESS(process), result, &out, &errors, &error);
   g_hash_table_remove(jobs->running, job);
   if (!job->is_cancelled) {
-    g_autoptr(GBytes) arrays = read_arrays(job);
+    g_autoptr(GBytes) written = read_written(job);
     const int status = job->is_late                               ? LAB_LATE
                        : g_subprocess_get_if_exited(job->process) ? g_subprocess_get_exit_status(job->process)
                                                                   : 128 + g_subprocess_get_term_sig(job->process);
-    const LabAnswer answer = {status, out, errors, arrays};
+    const LabAnswer answer = {status, out, errors, written};
     job->answered(&answer, job->data);
   }
   job_free(job);
@@ -128,12 +128,11 @@ static void start(LabJob *job) {
   LabJobs *jobs = job->jobs;
   g_autoptr(GPtrArray) argv = g_ptr_array_new();
   g_autofree char *program = g_file_read_link("/proc/self/exe", NULL);
-  g_autofree char *arrays = job->arrays_file != NULL ? g_strconcat("--trace=", job->arrays_file, NULL) : NULL;
   g_ptr_array_add(argv, program);
   for (GStrv argument = job->arguments; *argument != NULL; argument++)
     g_ptr_array_add(argv, *argument);
-  if (arrays != NULL)
-    g_ptr_array_add(argv, arrays);
+  if (job->written != NULL)
+    g_ptr_array_add(argv, job->written);
   g_ptr_array_add(argv, NULL);
   g_autoptr(GSubprocessLauncher) launcher =
       g_subprocess_launcher_new(G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE);
@@ -162,7 +161,7 @@ static void start_some(LabJobs *jobs) {
   }
 }
 
-LabJob *lab_job_ask(LabJobs *jobs, GStrv arguments, GStrv files, gboolean wants_arrays, gboolean aside,
+LabJob *lab_job_ask(LabJobs *jobs, GStrv arguments, GStrv files, const char *option, const char *suffix, gboolean aside,
                     LabAnswered answered, gpointer data) {
   LabJob *job = g_new0(LabJob, 1);
   *job = (LabJob){.jobs = jobs, .arguments = arguments, .files = files, .answered = answered, .data = data};
@@ -171,8 +170,8 @@ LabJob *lab_job_ask(LabJobs *jobs, GStrv arguments, GStrv files, gboolean wants_
     job_free(job);
     return NULL;
   }
-  if (wants_arrays)
-    job->arrays_file = g_strdup_printf("%s/%" G_GUINT64_FORMAT ".npz", jobs->folder, jobs->n_asked++);
+  if (option != NULL)
+    job->written = g_strdup_printf("--%s=%s/%" G_GUINT64_FORMAT ".%s", option, jobs->folder, jobs->n_asked++, suffix);
   g_queue_push_tail(aside ? &jobs->aside : &jobs->waiting, job);
   start_some(jobs);
   return job;

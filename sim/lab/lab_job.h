@@ -7,8 +7,8 @@ enum { LAB_LATE = 124 };
 
 /* What a process printed and wrote. All borrowed. */
 typedef struct {
-  int status;                    /* exit status; 128 + signal if it was ended by one */
-  GBytes *out, *errors, *arrays; /* arrays: NULL unless asked for */
+  int status;                     /* exit status; 128 + signal if it was ended by one */
+  GBytes *out, *errors, *written; /* written: NULL unless it wrote the file that it was asked for */
 } LabAnswer;
 /* Called once, unless the job is cancelled before. */
 typedef void (*LabAnswered)(const LabAnswer *answer, gpointer data);
@@ -24,9 +24,10 @@ void lab_jobs_free(LabJobs *jobs);
 typedef struct LabJob LabJob;
 
 /* Put a question in its queue. `arguments`, NULL-terminated, begin with the verb; taken over. `files`: paths that were
- * written for it and go when it ends; taken over. The later of two questions waits, but any that is asked `aside`, to
- * fill in what nobody waits for, waits for all others. NULL: too many wait already. */
-LabJob *lab_job_ask(LabJobs *jobs, GStrv arguments, GStrv files, gboolean wants_arrays, gboolean aside,
+ * written for it and go when it ends; taken over. `option`, `suffix`: of a file that it writes ("trace", "npz"), or
+ * NULL. The later of two questions waits, but any that is asked `aside`, to fill in what nobody waits for, waits for
+ * all others. NULL: too many wait already. */
+LabJob *lab_job_ask(LabJobs *jobs, GStrv arguments, GStrv files, const char *option, const char *suffix, gboolean aside,
                     LabAnswered answered, gpointer data);
 /* Nobody wants the answer any more. */
 void lab_job_cancel(LabJob *job);

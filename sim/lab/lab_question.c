@@ -143,6 +143,19 @@ static gboolean find_verb(JsonObject *root, gsize *verb, GError **error) {
   return fail_input(error, "verb: found \"%.80s\", %s", name, expected);
 }
 
+/* `suffix` NULL: nothing is to be written. */
+static gboolean find_written(LabQuestion *question, gsize verb, const char *suffix, GError **error) {
+  static const char *const known[][2] = {{"npz", "trace"}, {"json", "trace"}, {"svg", "timeline"}, {"html", "html"}};
+  for (gsize i = 0; suffix != NULL && i < G_N_ELEMENTS(known); i++)
+    if (strcmp(suffix, known[i][0]) == 0) {
+      question->suffix = known[i][0];
+      question->option = known[i][1];
+    }
+  return suffix == NULL || (question->suffix != NULL && strcmp(verbs[verb].name, "simulate") == 0) ||
+         fail_input(error, "writes: found \"%.80s\" of %s, expected npz, json, svg or html of simulate", suffix,
+                    verbs[verb].name);
+}
+
 static gboolean read_object(Reading *reading, LabQuestion *question, JsonObject *root, GError **error) {
   gsize verb;
   JsonNode *options = json_object_get_member(root, "options"), *files = json_object_get_member(root, "files");
@@ -151,8 +164,8 @@ static gboolean read_object(Reading *reading, LabQuestion *question, JsonObject 
   if (options == NULL || !JSON_NODE_HOLDS_ARRAY(options) || (files != NULL && !JSON_NODE_HOLDS_OBJECT(files)))
     return fail_input(error, "found no list under \"options\", or no object under \"files\"");
   reading->files = files != NULL ? json_node_get_object(files) : NULL;
-  question->wants_arrays =
-      strcmp(verbs[verb].name, "simulate") == 0 && json_object_get_boolean_member_with_default(root, "arrays", FALSE);
+  if (!find_written(question, verb, json_object_get_string_member_with_default(root, "writes", NULL), error))
+    return FALSE;
   question->aside = json_object_get_boolean_member_with_default(root, "aside", FALSE);
   g_ptr_array_add(reading->arguments, g_strdup(verbs[verb].name));
   if (!add_options(reading, verb, json_node_get_array(options), error))

@@ -1,6 +1,9 @@
 // Questions to the engine: verbs of stepsim with options. An answer is kept under its question, since the same question
 // has the same answer to the last bit.
 
+// A page that was written by `simulate --html` has its answers inside, and no engine.
+export const frozen = JSON.parse(document.getElementById('frozen')?.textContent || 'null')
+
 const kept = new Map()
 const MOST_KEPT = 600
 
@@ -8,12 +11,14 @@ function textOf(bytes) {
   return new TextDecoder().decode(bytes)
 }
 
-// {status, json, text, errors, arrays}: json null unless the verb printed an object. Throws AbortError if `signal` ends it.
+// {status, json, text, errors, written, arrays}: json null unless the verb printed an object, written the bytes of
+// the file that was asked for, arrays what they hold if they are arrays. Throws AbortError if `signal` ends it.
 export async function ask(question, signal) {
+  if (frozen) return answerOf(question)
   const key = JSON.stringify({...question, aside: undefined})
-  if (kept.has(key) && !question.arrays) return kept.get(key)
+  if (kept.has(key) && !question.writes) return kept.get(key)
   const answer = await post('run', JSON.stringify(question), {'Content-Type': 'application/json'}, signal)
-  if (!question.arrays) {
+  if (!question.writes) {
     kept.set(key, answer)
     if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value)
   }
@@ -36,8 +41,15 @@ async function post(path, body, headers, signal) {
     json: text.startsWith('{') ? JSON.parse(text) : null,
     errors: status === 124 ? 'This took longer than the lab waits.'
       : textOf(bytes.subarray(16 + out, 16 + out + errors)).replace(/^stepsim: /, '').trim(),
-    arrays: arrays > 0 ? readArrays(bytes.buffer, 16 + out + errors) : null,
+    written: arrays > 0 ? bytes.slice(16 + out + errors) : null,
+    arrays: arrays > 0 && textOf(bytes.subarray(16 + out + errors, 18 + out + errors)) === 'PK' ? readArrays(bytes.buffer, 16 + out + errors) : null,
   }
+}
+
+function answerOf({verb, writes}) {
+  const json = {simulate: frozen.numbers, explain: frozen.explanation}[verb] || null
+  const arrays = json && writes === 'npz' ? readArrays(Uint8Array.from(atob(frozen.arrays), c => c.charCodeAt(0)).buffer) : null
+  return {status: json ? 0 : 2, json, text: '', errors: json ? '' : 'This page has no engine.', arrays}
 }
 
 // The arrays of numpy's .npz, stored without compression, from `at` on: {name: typed array, or list of texts}, with

@@ -1,7 +1,7 @@
 // From the address to the engine to the page. An edit changes the address; each change asks the engine three things, and
 // what comes back for an older address is dropped: numbers first, then the arrays that are drawn, then what neighbours do.
 
-import {ask, askOfRecording} from './engine.js'
+import {ask, askOfRecording, frozen} from './engine.js'
 import {actionColours, chargeColours, make, seconds, share} from './look.js'
 import {PlanPanel} from './plan.js'
 import {nearest, readCsv, ResultsPanel} from './results.js'
@@ -18,12 +18,12 @@ const tabs = [mapTab, abTab, scalingTab, paretoTab, searchTab, ranksTab, editorT
 
 class Lab {
   async start() {
-    this.catalog = await (await fetch('catalog.json')).json()
+    this.catalog = frozen ? frozen.catalog : await (await fetch('catalog.json')).json()
     setOrder(this.catalog.fields.map(({name}) => name))
-    if (!await readAddress(location.hash)) {
+    if (frozen || !await readAddress(location.hash)) {
       state.options = new Map(this.catalog.start.options)
       state.files = this.catalog.start.files
-      history.replaceState(null, '', await addressOf())
+      if (!frozen) history.replaceState(null, '', await addressOf())
     }
     document.documentElement.dataset.theme = state.view.theme || (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')
     this.machine()
@@ -34,10 +34,17 @@ class Lab {
     if (state.view.zoom) [this.timeline.from, this.timeline.to] = state.view.zoom.split(',').map(Number)
     this.buttons()
     this.tabBar()
-    fetch('published.csv').then(response => response.text()).then(text => { this.published = readPublished(text); this.near() })
+    if (frozen) this.freeze()
+    else fetch('published.csv').then(response => response.text()).then(text => { this.published = readPublished(text); this.near() })
     onChange(() => this.changed())
     listen()
     await this.changed()
+  }
+
+  freeze() {
+    for (const id of ['plan', 'machine']) $(id).inert = true
+    for (const id of ['strip', 'undo', 'redo', 'copy-link']) $(id).hidden = true
+    $('bar').querySelector('h1').textContent = 'stepsim: a predicted step'
   }
 
   machine() {
@@ -91,11 +98,11 @@ class Lab {
     try {
       const [numbers] = await Promise.all([
         ask(question, signal).then(answer => { this.showNumbers(answer, performance.now() - began); return answer }),
-        ask({...question, arrays: true}, signal).then(answer => this.showStep(answer, performance.now() - began)),
+        ask({...question, writes: 'npz'}, signal).then(answer => this.showStep(answer, performance.now() - began)),
         ask({verb: 'explain', options: options.filter(([name]) => !explained.includes(name)), files, aside: true}, signal).then(answer => this.showExplanation(answer)),
         state.view.pin ? this.askPinned(signal) : null,
       ])
-      if (numbers.json) { this.near(); await this.showTab() }
+      if (numbers.json && !frozen) { this.near(); await this.showTab() }
     } catch (error) {
       if (error.name !== 'AbortError') this.say(`The lab does not answer: ${error.message}`)
     }
@@ -138,7 +145,7 @@ class Lab {
 
   async askPinned(signal) {
     this.pinnedOptions = optionsOf(state.view.pin)
-    const answer = await ask({verb: 'simulate', options: optionsList(this.pinnedOptions), files: filesOf(this.pinnedOptions), arrays: true}, signal)
+    const answer = await ask({verb: 'simulate', options: optionsList(this.pinnedOptions), files: filesOf(this.pinnedOptions), writes: 'npz'}, signal)
     this.pinnedAnswer = answer
     this.pinnedStep = answer.arrays ? new Step(answer.arrays) : null
     this.drawSteps()
@@ -196,8 +203,8 @@ class Lab {
     $('zoom-out').onclick = () => this.timeline.whole()
     $('show-critical').onchange = event => { this.timeline.showsCritical = event.target.checked; this.timeline.draw() }
     $('help').onclick = () => this.keys()
-    const entries = [['Timeline as PNG', () => this.exportPng()], ['Spans as CSV', () => this.exportCsv()], ['Numbers as JSON', () => this.exportJson()],
-      ['Trace for Perfetto: command', () => this.copy(commandOf().replace(/ --json$/, ' --trace step.json'), 'Command copied: it writes step.json')]]
+    const entries = [['Timeline as PNG', () => this.exportPng()], ['Spans as CSV', () => this.exportCsv()], ['Numbers as JSON', () => this.exportJson()]]
+    if (!frozen) entries.push(['Timeline as SVG', () => this.exportWritten('svg')], ['Trace for Perfetto', () => this.exportWritten('json')], ['One page (HTML)', () => this.exportWritten('html')])
     for (const [text, run] of entries) $('export-menu').append(make('button', {role: 'menuitem', text, onclick: () => { $('export').open = false; run() }}))
     document.addEventListener('keydown', event => {
       const typing = ['INPUT', 'SELECT', 'TEXTAREA'].includes(document.activeElement?.tagName)
@@ -230,6 +237,7 @@ class Lab {
   }
 
   tabBar() {
+    if (frozen) return
     const all = this.recording ? [...tabs, recordingTab] : tabs
     $('tabs').replaceChildren(...all.map(tab => make('button', {role: 'tab', text: tab.name, 'aria-selected': String(tab === this.tabNow()),
       onclick: async () => { await view({tab: tab.name}); this.tabBar(); this.showTab() }})))
@@ -299,6 +307,12 @@ class Lab {
     for (let i = 0; i < a.op_rank.length; i++)
       lines.push([a.rank_first[a.op_rank[i]], a.streams[a.op_stream[i]], `"${step.name(i)}"`, step.startOf(i), step.endOf(i), Number.isFinite(a.op_bytes[i]) ? a.op_bytes[i] : '', a.op_critical[i]].join(','))
     save(new Blob([lines.join('\n') + '\n'], {type: 'text/csv'}), 'step.csv')
+  }
+
+  async exportWritten(writes) {
+    const answer = await ask({verb: 'simulate', options: optionsList(), files: filesOf(state.options), writes})
+    if (answer.written) save(new Blob([answer.written]), `step.${writes}`)
+    else this.say(answer.errors)
   }
 
   exportJson() { save(new Blob([JSON.stringify(this.json, null, 2)], {type: 'application/json'}), 'step.json') }

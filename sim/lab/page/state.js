@@ -31,7 +31,7 @@ export async function change(changes, files = {}, {replaces = false} = {}) {
   Object.assign(state.files, files)
   state.options = options
   const address = await addressOf()
-  history[replaces ? 'replaceState' : 'pushState'](null, '', address)
+  if (location.protocol !== 'file:') history[replaces ? 'replaceState' : 'pushState'](null, '', address)
   tell()
 }
 
@@ -40,7 +40,7 @@ export async function view(changes) {
     if (value === null) delete state.view[name]
     else state.view[name] = value
   }
-  history.replaceState(null, '', await addressOf())
+  if (location.protocol !== 'file:') history.replaceState(null, '', await addressOf())
 }
 
 const plain = text => encodeURIComponent(text).replace(/%(2B|2C|3A|40|3D|20)/g, (all, code) =>

@@ -181,9 +181,9 @@ export const searchTab = {
     element.replaceChildren(make('div', {class: 'row', style: {'margin-bottom': '4px'}}, choice,
       make('span', {class: 'small', text: 'the best plans for this model, cluster, GPUs and batch; all other options as they are'})), out)
     const options = withChanges(Object.fromEntries(axes.map(name => [name, null])))
-    options.set('gpus', lab.plan.gpus)
-    options.set('global-batch', lab.plan.global_batch)
-    if (!options.has('seq-len')) options.set('seq-len', lab.plan.seq_len)
+    options.set('gpus', String(lab.plan.gpus))
+    options.set('global-batch', String(lab.plan.global_batch))
+    if (!options.has('seq-len')) options.set('seq-len', String(lab.plan.seq_len))
     options.set('objective', what)
     options.set('top', '8')
     for (const name of ['steps', 'fold', 'jitter', 'seed', 'rank-map', 'gpu-hours', 'mtbf']) options.delete(name)

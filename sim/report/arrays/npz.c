@@ -8,7 +8,6 @@
 #include <zlib.h>
 
 #include "error.h"
-#include "whole_file.h"
 
 G_STATIC_ASSERT(G_BYTE_ORDER == G_LITTLE_ENDIAN);
 
@@ -125,22 +124,20 @@ void npz_add_texts(Npz *npz, const char *name, gsize n, const char *const *texts
   npz_add(npz, name, type, n, 0, characters);
 }
 
-gboolean npz_write(const Npz *npz, const char *file, GError **error) {
-  if (npz->is_too_large)
-    return fail_input(error, "%s: cannot be written: the arrays take more than 2 GiB", file);
-  g_autoptr(GByteArray) end = g_byte_array_new();
-  g_byte_array_append(end, (const guint8 *)"PK\x05\x06", 4);
-  put4(end, 0); /* of one disk */
-  put2(end, npz->n_members);
-  put2(end, npz->n_members);
-  put4(end, npz->directory->len);
-  put4(end, npz->members->len);
-  put2(end, 0);
-  WholeFile out;
-  if (!whole_file_open_apart(&out, file, error))
-    return FALSE;
-  whole_file_write(&out, (const char *)npz->members->data, npz->members->len);
-  whole_file_write(&out, (const char *)npz->directory->data, npz->directory->len);
-  whole_file_write(&out, (const char *)end->data, end->len);
-  return whole_file_close(&out, error);
+GBytes *npz_finish(const Npz *npz, GError **error) {
+  if (npz->is_too_large) {
+    fail_impossible(error, "the arrays take more than 2 GiB");
+    return NULL;
+  }
+  GByteArray *all = g_byte_array_sized_new(npz->members->len + npz->directory->len + 22);
+  g_byte_array_append(all, npz->members->data, npz->members->len);
+  g_byte_array_append(all, npz->directory->data, npz->directory->len);
+  g_byte_array_append(all, (const guint8 *)"PK\x05\x06", 4);
+  put4(all, 0); /* of one disk */
+  put2(all, npz->n_members);
+  put2(all, npz->n_members);
+  put4(all, npz->directory->len);
+  put4(all, npz->members->len);
+  put2(all, 0);
+  return g_byte_array_free_to_bytes(all);
 }

@@ -16,6 +16,5 @@ void npz_add(Npz *npz, const char *name, const char *type, gsize n_rows, gsize n
 /* The same of texts, in UTF-8, as an array of fixed-width strings ("<U"). */
 void npz_add_texts(Npz *npz, const char *name, gsize n, const char *const *texts);
 
-/* INPUT naming the file and the reason if it cannot be written; nothing is left behind then. Arrays of 2 GiB or more
- * are refused. */
-gboolean npz_write(const Npz *npz, const char *file, GError **error);
+/* The archive. Owned by the caller; NULL with IMPOSSIBLE for arrays of 2 GiB or more. */
+GBytes *npz_finish(const Npz *npz, GError **error);

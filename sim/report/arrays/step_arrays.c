@@ -9,6 +9,7 @@
 #include "memory_profile.h"
 #include "npz.h"
 #include "op_kernels.h"
+#include "whole_file.h"
 
 /* A growing array under the name and type that it is written with. */
 typedef struct {
@@ -251,11 +252,10 @@ static void add_links(const Trace *trace, const Metrics *metrics, const Cluster 
   names_take(&names, "links", npz);
 }
 
-gboolean step_arrays_write(const Trace *trace, const Metrics *metrics, const Cluster *cluster, const char *file,
-                           GError **error) {
+GBytes *step_arrays(const Trace *trace, const Metrics *metrics, const Cluster *cluster, GError **error) {
   g_autofree gint64 *causes = causes_of(trace, error);
   if (causes == NULL)
-    return FALSE;
+    return NULL;
   g_autofree guint8 *critical = causes_critical(trace, causes);
   g_autoptr(Npz) npz = npz_new();
   add_vocabulary(npz);
@@ -265,5 +265,15 @@ gboolean step_arrays_write(const Trace *trace, const Metrics *metrics, const Clu
   add_idle(trace, npz);
   add_memory(trace, npz);
   add_links(trace, metrics, cluster, npz);
-  return npz_write(npz, file, error);
+  return npz_finish(npz, error);
+}
+
+gboolean step_arrays_write(const Trace *trace, const Metrics *metrics, const Cluster *cluster, const char *file,
+                           GError **error) {
+  g_autoptr(GBytes) bytes = step_arrays(trace, metrics, cluster, error);
+  WholeFile out;
+  if (bytes == NULL || !whole_file_open_apart(&out, file, error))
+    return FALSE;
+  whole_file_write(&out, g_bytes_get_data(bytes, NULL), g_bytes_get_size(bytes));
+  return whole_file_close(&out, error);
 }

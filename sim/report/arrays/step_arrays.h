@@ -17,7 +17,9 @@
 #include "cluster.h"
 #include "metrics.h"
 
-/* `cluster` names the links; NULL: none are written. INPUT as npz_write(), IMPOSSIBLE as program_match(). The same
- * trace gives the same bytes. */
+/* `cluster` names the links; NULL: there are none. The same trace gives the same bytes. Owned by the caller; NULL with
+ * IMPOSSIBLE as program_match() and npz_finish(). */
+GBytes *step_arrays(const Trace *trace, const Metrics *metrics, const Cluster *cluster, GError **error);
+/* The same, to a file. INPUT if it cannot be written. */
 gboolean step_arrays_write(const Trace *trace, const Metrics *metrics, const Cluster *cluster, const char *file,
                            GError **error);
