@@ -217,6 +217,8 @@ gboolean lab_question_of_recording(LabQuestion *question, const char *folder, co
   const char *files[] = {path, own, NULL}, *arguments[] = {"trace", path, "--json", NULL};
   question->files = g_strdupv((char **)files);
   question->arguments = g_strdupv((char **)arguments);
+  question->option = "timeline";
+  question->suffix = "svg";
   if (g_file_set_contents_full(path, text, (gssize)length, G_FILE_SET_CONTENTS_NONE, 0600, error))
     return TRUE;
   lab_question_clear(question);

@@ -19,8 +19,8 @@ typedef struct {
 /* INPUT: not of that form; a verb that the lab does not run; an option that this verb does not take from a page, with
  * the nearest that it does; a path. Files that were written are gone then. */
 gboolean lab_question_read(LabQuestion *question, const char *folder, const char *text, gsize length, GError **error);
-/* The same of a recording that was dropped on the page, for `stepsim trace`; `text` are its bytes, `name` what it was
- * called. */
+/* The same of a recording that was dropped on the page, for `stepsim trace`, which draws it too; `text` are its bytes,
+ * `name` what it was called. */
 gboolean lab_question_of_recording(LabQuestion *question, const char *folder, const char *name, const char *text,
                                    gsize length, GError **error);
 void lab_question_clear(LabQuestion *question);

@@ -10,6 +10,7 @@ const MOST_ACTIONS = 3000
 
 export const editorTab = {
   name: 'Schedule editor',
+  judges: true, // says what is wrong with a plan that cannot run, too
   async show(lab, element, signal) {
     const own = state.options.get('schedule') === 'file:@edited' ? state.files.schedule : null
     const plan = lab.plan || this.plan
@@ -78,5 +79,5 @@ function cells(line) {
 
 // "row 1, column 5: …": ranks and places that the engine names.
 function placesOf(error) {
-  return [...error.matchAll(/row (\d+), column (\d+)/g)].map(([, row, column]) => [row - 1, column - 1])
+  return [...error.matchAll(/(?:row |:)(\d+), column (\d+)/g)].map(([, row, column]) => [row - 1, column - 1])
 }

@@ -40,7 +40,7 @@ async function post(path, body, headers, signal) {
     status, text,
     json: text.startsWith('{') ? JSON.parse(text) : null,
     errors: status === 124 ? 'This took longer than the lab waits.'
-      : textOf(bytes.subarray(16 + out, 16 + out + errors)).replace(/^stepsim: /, '').trim(),
+      : textOf(bytes.subarray(16 + out, 16 + out + errors)).replace(/^stepsim: /, '').replace(/\/\S*?stepsim-lab-[^/]+\/[^/]+\//g, '').trim(),
     written: arrays > 0 ? bytes.slice(16 + out + errors) : null,
     arrays: arrays > 0 && textOf(bytes.subarray(16 + out + errors, 18 + out + errors)) === 'PK' ? readArrays(bytes.buffer, 16 + out + errors) : null,
   }

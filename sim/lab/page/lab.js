@@ -2,7 +2,7 @@
 // what comes back for an older address is dropped: numbers first, then the arrays that are drawn, then what neighbours do.
 
 import {ask, askOfRecording, frozen} from './engine.js'
-import {actionColours, chargeColours, make, seconds, share} from './look.js'
+import {actionColours, change as changeOf, chargeColours, make, seconds, share} from './look.js'
 import {PlanPanel} from './plan.js'
 import {nearest, readCsv, ResultsPanel} from './results.js'
 import {change, commandOf, filesOf, listen, onChange, optionsList, readAddress, setOrder, state, view, addressOf} from './state.js'
@@ -42,7 +42,7 @@ class Lab {
   }
 
   freeze() {
-    for (const id of ['plan', 'machine']) $(id).inert = true
+    for (const id of ['plan', 'machine', 'part-help']) $(id).inert = true
     for (const id of ['strip', 'undo', 'redo', 'copy-link']) $(id).hidden = true
     $('bar').querySelector('h1').textContent = 'stepsim: a predicted step'
   }
@@ -85,6 +85,7 @@ class Lab {
   // The numbers, the drawing and the neighbours of the state as it is now.
   async changed() {
     this.stop?.abort()
+    this.tabStop?.abort()
     this.stop = new AbortController()
     const signal = this.stop.signal, options = optionsList(), files = filesOf(state.options), began = performance.now()
     document.body.classList.add('computing', 'old')
@@ -102,7 +103,8 @@ class Lab {
         ask({verb: 'explain', options: options.filter(([name]) => !explained.includes(name)), files, aside: true}, signal).then(answer => this.showExplanation(answer)),
         state.view.pin ? this.askPinned(signal) : null,
       ])
-      if (numbers.json && !frozen) { this.near(); await this.showTab() }
+      if (numbers.json && !frozen) this.near()
+      if (!frozen && (numbers.json || this.tabNow().judges)) await this.showTab()
     } catch (error) {
       if (error.name !== 'AbortError') this.say(`The lab does not answer: ${error.message}`)
     }
@@ -318,12 +320,23 @@ class Lab {
   exportJson() { save(new Blob([JSON.stringify(this.json, null, 2)], {type: 'application/json'}), 'step.json') }
 }
 
+// A profiler's recording beside the prediction: who does what for how long, and its own timeline.
 const recordingTab = {
   name: 'Recording',
   async show(lab, element) {
-    if (!lab.recording?.answer.json) return
-    const json = lab.recording.answer.json
-    element.replaceChildren(make('h2', {text: lab.recording.name}), make('pre', {class: 'small', text: JSON.stringify(json, null, 1).slice(0, 20000)}))
+    const {name, answer} = lab.recording || {}
+    if (!answer?.json) return
+    const step = answer.json.ranks[0].step, said = lab.json?.breakdown_s, sum = names => said && names.reduce((all, of) => all + said[of], 0)
+    const rows = [['step', step.step_s, lab.json?.step_time_s], ['computing', step.computing_s, sum(['compute', 'recompute', 'optimizer'])],
+      ['communicating, alone', step.communicating_s - step.communicating_hidden_s, sum(['tp', 'pp', 'cp', 'ep', 'dp'])],
+      ['idle, host, other', step.idle_s + step.copying_s, sum(['bubble', 'host', 'other', 'offload'])]]
+    const table = make('table', {id: 'recording', style: {width: 'auto'}}, make('tr', {}, ...[name, 'recorded', 'predicted', ''].map(text => make('th', {class: 'number', text}))),
+      ...rows.map(([what, recorded, predicted]) => make('tr', {}, make('td', {text: what}), make('td', {class: 'number', text: seconds(recorded)}),
+        make('td', {class: 'number', text: seconds(predicted ?? NaN)}), make('td', {class: 'number', text: recorded && predicted ? changeOf(predicted / recorded - 1) : ''}))),
+      ...Object.entries(answer.json.ranks[0].kinds).filter(([, s]) => s > 0).map(([what, s]) => make('tr', {class: 'small'}, make('td', {text: what}), make('td', {class: 'number', text: seconds(s)}))))
+    const picture = answer.written && make('img', {alt: `timeline of ${name}`, src: URL.createObjectURL(new Blob([answer.written], {type: 'image/svg+xml'}))})
+    picture?.style.setProperty('max-width', '900px')
+    element.replaceChildren(make('div', {class: 'row', style: {'flex-wrap': 'nowrap'}}, table, picture))
   },
 }
 

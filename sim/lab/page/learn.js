@@ -60,6 +60,7 @@ export const tasks = [
 
 export const learnTab = {
   name: 'Learn',
+  judges: true,
   async show(lab, element) {
     const done = new Set((state.view.done || '').split(',').filter(Boolean)), at = Number(state.view.task ?? -1), task = tasks[at]
     const start = async i => {

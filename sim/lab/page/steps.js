@@ -10,16 +10,38 @@ const laneOf = {
 const laneNames = ['compute', 'tp', 'cp', 'ep', 'pp', 'dp', 'offload', 'host']
 
 class Lane {
-  constructor(rank, name) { Object.assign(this, {rank, name, list: []}) }
+  constructor(rank, name) { Object.assign(this, {rank, name, n: 0}) }
 
-  finish() { // by start; what runs beside another on the lane's streams lies under it
-    this.list.sort((a, b) => a[0] - b[0])
-    const n = this.list.length
-    this.start = new Float64Array(n); this.end = new Float64Array(n); this.kind = new Uint8Array(n); this.what = new Int32Array(n)
-    this.list.forEach((span, i) => { [this.start[i], this.end[i], this.kind[i], this.what[i]] = span })
-    let latest = 0
-    this.reach = Float64Array.from(this.end, end => (latest = Math.max(latest, end))) // to search in spans that overlap
-    delete this.list
+  allocate() {
+    this.start = new Float64Array(this.n)
+    this.end = new Float64Array(this.n)
+    this.kind = new Uint8Array(this.n)
+    this.what = new Int32Array(this.n)
+    this.n = 0
+  }
+
+  add(start, end, kind, what) {
+    const i = this.n++
+    this.start[i] = start
+    this.end[i] = end
+    this.kind[i] = kind
+    this.what[i] = what
+  }
+
+  finish() { // by start; most are already
+    const start = this.start
+    let isSorted = true
+    for (let i = 1; i < this.n && isSorted; i++) isSorted = start[i - 1] <= start[i]
+    if (!isSorted) {
+      const order = Uint32Array.from(start.keys()).sort((a, b) => start[a] - start[b] || a - b)
+      for (const name of ['start', 'end', 'kind', 'what']) {
+        const before = this[name]
+        this[name] = before.slice()
+        for (let i = 0; i < order.length; i++) this[name][i] = before[order[i]]
+      }
+    }
+    this.reach = new Float64Array(this.n) // the latest end so far, to search in spans that overlap
+    for (let i = 0, latest = 0; i < this.n; i++) this.reach[i] = latest = Math.max(latest, this.end[i])
     return this
   }
 
@@ -50,38 +72,33 @@ export class Step {
     Object.assign(this, {begin, length: end - begin, nRanks: arrays.rank_first.length})
     this.kinds = [...arrays.charges, 'F', 'B', 'I', 'W', 'overlap']
     const kind = Object.fromEntries(this.kinds.map((name, i) => [name, i]))
-    const lanes = new Map()
-    const lane = (rank, name) => {
-      const key = `${rank} ${name}`
-      if (!lanes.has(key)) lanes.set(key, new Lane(rank, name))
-      return lanes.get(key)
+    const lanes = Array.from({length: this.nRanks * laneNames.length}, (_, i) => new Lane(Math.floor(i / laneNames.length), laneNames[i % laneNames.length]))
+    this.kernels = Array.from({length: this.nRanks}, (_, rank) => new Lane(rank, 'kernels'))
+    this.idle = Array.from({length: this.nRanks}, (_, rank) => new Lane(rank, 'idle'))
+    const streams = Array.from(arrays.streams, name => laneNames.indexOf(laneOf[name] || 'host'))
+    const kindOfLane = laneNames.map(name => kind[name] ?? kind.compute)
+    const kindOfAction = Array.from(arrays.actions, name => kind[name] ?? kind.compute) // an optimizer's op is charged to the optimizer
+    const visit = put => {
+      for (let i = 0; i < arrays.op_rank.length; i++) {
+        const start = arrays.op_start_ns[i] - begin, stop = arrays.op_end_ns[i] - begin, on = streams[arrays.op_stream[i]]
+        if (stop > 0 && stop >= start && arrays.op_start_ns[i] >= 0)
+          put(lanes[arrays.op_rank[i] * laneNames.length + on], start, stop, on === 0 ? kindOfAction[arrays.op_action[i]] : kindOfLane[on], i)
+      }
+      for (let i = 0; i < arrays.kernel_op.length; i++) {
+        const stop = arrays.kernel_end_ns[i] - begin, on = streams[arrays.kernel_stream[i]], rank = arrays.op_rank[arrays.kernel_op[i]]
+        if (stop > 0) put(on === 0 ? this.kernels[rank] : lanes[rank * laneNames.length + on], arrays.kernel_start_ns[i] - begin, stop, arrays.kernel_charge[i], -1 - i)
+      }
+      for (let i = 0; i < arrays.idle_rank.length; i++)
+        put(this.idle[arrays.idle_rank[i]], arrays.idle_start_ns[i] - begin, arrays.idle_end_ns[i] - begin, arrays.idle_charge[i], i)
     }
-    const streams = arrays.streams.map(name => laneOf[name] || 'host')
-    for (let i = 0; i < arrays.op_rank.length; i++) {
-      const start = arrays.op_start_ns[i], stop = arrays.op_end_ns[i]
-      if (stop <= begin || start < 0 || stop < start) continue
-      const on = streams[arrays.op_stream[i]], action = arrays.actions[arrays.op_action[i]]
-      const of = kind[on === 'compute' ? action : on] ?? kind.compute // an optimizer's op is charged to the optimizer
-      lane(arrays.op_rank[i], on).list.push([Math.max(start - begin, 0), stop - begin, of, i])
-    }
-    this.kernels = []
-    for (let rank = 0; rank < this.nRanks; rank++) this.kernels.push(new Lane(rank, 'kernels'))
-    for (let i = 0; i < arrays.kernel_op.length; i++) {
-      const start = arrays.kernel_start_ns[i] - begin, stop = arrays.kernel_end_ns[i] - begin
-      if (stop <= 0) continue
-      const rank = arrays.op_rank[arrays.kernel_op[i]], on = streams[arrays.kernel_stream[i]]
-      const into = on === 'compute' ? this.kernels[rank] : lane(rank, on)
-      into.list.push([Math.max(start, 0), stop, arrays.kernel_charge[i], -1 - i])
-    }
-    this.idle = []
-    for (let rank = 0; rank < this.nRanks; rank++) this.idle.push(new Lane(rank, 'idle'))
-    for (let i = 0; i < arrays.idle_rank.length; i++)
-      this.idle[arrays.idle_rank[i]].list.push(
-        [arrays.idle_start_ns[i] - begin, arrays.idle_end_ns[i] - begin, arrays.idle_charge[i], i])
-    for (const one of [...this.kernels, ...this.idle]) one.finish()
+    const all = [...lanes, ...this.kernels, ...this.idle]
+    visit(lane => { lane.n++ })
+    for (const lane of all) lane.allocate()
+    visit((lane, start, stop, of, what) => lane.add(Math.max(start, 0), stop, of, what))
+    for (const lane of all) lane.finish()
     this.ranks = []
     for (let rank = 0; rank < this.nRanks; rank++)
-      this.ranks.push(laneNames.map(name => lanes.get(`${rank} ${name}`)).filter(Boolean).map(one => one.finish()))
+      this.ranks.push(lanes.slice(rank * laneNames.length, (rank + 1) * laneNames.length).filter(({n}) => n > 0))
     this.laneNames = laneNames.filter(name => this.ranks.some(of => of.some(one => one.name === name)))
   }
 

@@ -131,7 +131,7 @@ export class Timeline {
   bands(height) {
     const bands = [], all = this.steps.reduce((n, {step}) => n + step.nRanks, 0)
     if (!all) return bands
-    const room = height - 18 - (this.steps.length - 1) * 16, each = Math.max(13, Math.min(90, room / all))
+    const room = height - 18 - (this.steps.length - 1) * 16, each = Math.max(13, Math.min(120, room / all))
     const total = each * all + (this.steps.length - 1) * 16
     this.scroll = Math.min(Math.max(0, this.scroll), Math.max(0, total - (height - 18)))
     let top = -this.scroll
