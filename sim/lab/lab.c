@@ -45,7 +45,9 @@ typedef struct {
 
 /* --- answers ----------------------------------------------------------------------------------------------------- */
 
+/* The rest of the request is still read, but not kept. */
 static void refuse(SoupServerMessage *message, guint status, const char *why) {
+  soup_message_body_set_accumulate(soup_server_message_get_request_body(message), FALSE);
   soup_server_message_set_status(message, status, NULL);
   soup_server_message_set_response(message, "text/plain; charset=utf-8", SOUP_MEMORY_COPY, why, strlen(why));
 }

@@ -21,8 +21,18 @@ export function filesOf(options) {
   return files
 }
 
+// The address is written after the state has changed: files are deflated first. One after the other.
+let written = Promise.resolve()
+function write(way, options) {
+  written = written.then(async () => {
+    const address = await addressOf(options)
+    if (location.protocol !== 'file:') history[way](null, '', address)
+  })
+  return written
+}
+
 // `changes` {option: value, or null to leave it out}; `files` {option: text}.
-export async function change(changes, files = {}, {replaces = false} = {}) {
+export function change(changes, files = {}) {
   const options = new Map(state.options)
   for (const [name, value] of Object.entries(changes)) {
     if (value === null || value === '') options.delete(name)
@@ -30,17 +40,17 @@ export async function change(changes, files = {}, {replaces = false} = {}) {
   }
   Object.assign(state.files, files)
   state.options = options
-  const address = await addressOf()
-  if (location.protocol !== 'file:') history[replaces ? 'replaceState' : 'pushState'](null, '', address)
+  const done = write('pushState', options)
   tell()
+  return done
 }
 
-export async function view(changes) {
+export function view(changes) {
   for (const [name, value] of Object.entries(changes)) {
     if (value === null) delete state.view[name]
     else state.view[name] = value
   }
-  if (location.protocol !== 'file:') history.replaceState(null, '', await addressOf())
+  return write('replaceState', state.options)
 }
 
 const plain = text => encodeURIComponent(text).replace(/%(2B|2C|3A|40|3D|20)/g, (all, code) =>
@@ -63,8 +73,9 @@ export async function readAddress(hash) {
     else if (name.startsWith('view.')) seen[name.slice(5)] = decodeURIComponent(part.slice(at + 1))
     else options.set(name, decodeURIComponent(part.slice(at + 1)))
   }
+  state.view = seen
   if (options.size === 0) return false
-  Object.assign(state, {options, files, view: seen})
+  Object.assign(state, {options, files})
   return true
 }
 

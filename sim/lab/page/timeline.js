@@ -353,7 +353,7 @@ export class Timeline {
     }
     c.putImageData(image, 0, 0)
     this.drawWords(c, bands, width, height)
-    this.drawAxis(c, width, height)
+    if (bands.length) this.drawAxis(c, width, height)
     this.drawMarks(c, bands, width, height)
   }
 
@@ -444,7 +444,13 @@ export class Timeline {
   }
 
   drawCurves() {
-    if (!this.steps.length) return
+    if (!this.steps.length) {
+      for (const name of ['memory', 'links']) {
+        const {c, width, height} = this.context(name)
+        c.clearRect(0, 0, width, height)
+      }
+      return
+    }
     const {step} = this.steps[0], {times, rows, links, capacity} = this.curves()
     this.drawMemory(step, times, rows, capacity)
     this.drawLinks(step, links)
