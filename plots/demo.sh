@@ -34,6 +34,7 @@ echo "$mfu" | awk '{ printf "MFU predicted %.1f %%, published 41 %% (arXiv 2407.
 "$stepsim" plot memory $plan --output "$out/memory.svg"
 echo
 echo "Written: $out/timeline.svg, bubble.svg, mfu.svg, memory.svg, and trace.json for https://ui.perfetto.dev"
+echo "To change this plan and see the step move: $stepsim lab"
 
 [ -n "$stepreal" ] && [ -x "$stepreal" ] || exit 0
 echo

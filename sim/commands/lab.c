@@ -27,7 +27,7 @@ static gboolean parse_options(LabVerb *o, int *argc, char ***argv, GError **erro
     return FALSE;
   if (o->port < 0 || o->port > 65535)
     return fail_input(error, "--port: found %d, expected 0 to 65535", o->port);
-  return o->plan.model_file == NULL || o->plan.cluster_file == NULL || plan_options_finish(&o->plan, error);
+  return plan_options_read(&o->plan, error);
 }
 
 int command_lab(int argc, char **argv, GError **error) {
