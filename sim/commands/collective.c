@@ -65,14 +65,15 @@ static gboolean parse_options(CollectiveOptions *o, int *argc, char ***argv, GEr
        "sizes: a list 1MiB,4MB, or a range: 1KiB..4GiB doubles, 1KiB..4GiB*8 multiplies by eight (default 1KiB..4GiB)",
        "SIZES"},
       {"algorithm", 0, 0, G_OPTION_ARG_STRING, &o->algorithm,
-       "auto, ring, tree, nvls, nvls_tree, pat, hierarchical, pairwise or direct, as operation, machine and group "
+       "auto, ring, tree, nvls, nvls_tree, pat, hierarchical, naive, pairwise or direct, as operation, machine and "
+       "group "
        "allow; auto chooses as NCCL's own tuning model does, which ignores the time to fill a ring (default auto)",
        "NAME"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object, or an array of them for several sizes", NULL},
       {"plot", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->plot, "draw busbw against size, a line for each algorithm",
        "FILE.svg|png|pdf"},
       {"steps-of", 0, 0, G_OPTION_ARG_STRING, &o->steps_of,
-       "ring or tree: print instead who sends which chunk to whom in each step (default 4 GPUs)", "NAME"},
+       "ring, tree or naive: print instead who sends which chunk to whom in each step (default 4 GPUs)", "NAME"},
       {"fit", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->logs,
        "fit latency and bandwidth to an nccl-tests log instead, text or JSON (-J); repeatable", "LOG"},
       {"curves", 0, 0, G_OPTION_ARG_NONE, &o->curves,
@@ -183,7 +184,7 @@ static gboolean print_costs(const CollectiveOptions *o, GError **error) {
 }
 
 static gboolean print_steps(const CollectiveOptions *o, GError **error) {
-  static const char *const names[] = {"ring", "tree", NULL};
+  static const char *const names[] = {"ring", "tree", "naive", NULL};
   Collective op;
   int which = parse_choice("--steps-of", o->steps_of, names, error);
   if (which < 0 || !collective_op_parse(o->op != NULL ? o->op : collective_name(COLLECTIVE_ALL_REDUCE), &op, error))
@@ -191,15 +192,18 @@ static gboolean print_steps(const CollectiveOptions *o, GError **error) {
   int n = o->gpus != NOT_GIVEN ? o->gpus : DEFAULT_STEPS_GPUS;
   if (n < 2 || n > MAX_STEPS_GPUS)
     return fail_input(error, "--gpus: found %d, expected 2 to %d with --steps-of", n, MAX_STEPS_GPUS);
-  if (which == 1 ? op != COLLECTIVE_ALL_REDUCE : op > COLLECTIVE_REDUCE_SCATTER)
+  if (which > 0 ? op != COLLECTIVE_ALL_REDUCE : op > COLLECTIVE_REDUCE_SCATTER)
     return fail_input(error, "--steps-of %s: found --op %s, expected %s", names[which], collective_name(op),
-                      which == 1 ? "all_reduce" : "all_reduce, all_gather or reduce_scatter");
-  CollectiveSteps steps = which == 1 ? collective_steps_tree(n) : collective_steps_ring(op, n);
+                      which > 0 ? "all_reduce" : "all_reduce, all_gather or reduce_scatter");
+  CollectiveSteps steps = which == 0   ? collective_steps_ring(op, n)
+                          : which == 1 ? collective_steps_tree(n)
+                                       : collective_steps_naive(n);
   g_autoptr(GString) out = g_string_new(NULL);
   g_string_append_printf(out,
-                         "# %s %s over %d GPUs: the buffer is cut into %d chunks, %d steps; a send adds (reduce) or "
+                         "# %s %s over %d GPUs: the buffer is cut into %d chunk%s, %d steps; a send adds (reduce) or "
                          "replaces\n# right: what each GPU then has of each chunk: . nothing, 1 to %d summed, * all\n",
-                         names[which], collective_name(op), n, steps.n_chunks, steps.n_steps, n - 1);
+                         names[which], collective_name(op), n, steps.n_chunks, steps.n_chunks == 1 ? "" : "s",
+                         steps.n_steps, n - 1);
   text_collective_steps(&steps, out);
   fputs(out->str, stdout);
   collective_steps_clear(&steps);

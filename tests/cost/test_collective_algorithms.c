@@ -101,6 +101,17 @@ TEST(a_hierarchical_all_reduce_is_three_collectives) {
   ck_assert_ptr_nonnull(strstr(lacks(&cluster, 8, 1, ALGORITHM_HIERARCHICAL), "several scale-up domains"));
 }
 
+TEST(a_naive_all_reduce_sends_everything_to_and_from_one_rank_in_turn) {
+  Cluster cluster = toy_cluster();
+  /* one node: 2·7 messages of 80 MB / 200 GB/s = 400 us; 8 + 14·3 us */
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 80 * MB, ALGORITHM_NAIVE).time_s, 50e-6 + 14 * 400e-6);
+  /* two nodes: 8 members more, each way over the root's NIC of 20 GB/s: 4 ms and 14 us */
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 16, 1, 80 * MB, ALGORITHM_NAIVE).time_s,
+               50e-6 + 14 * 400e-6 + 16 * (14e-6 + 4e-3));
+  ck_assert_int_ne(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 2, 1, 1, -1).algorithm, ALGORITHM_NAIVE);
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 8, 1, MB, ALGORITHM_NAIVE).algorithm, ALGORITHM_RING);
+}
+
 TEST(pairwise_rounds_do_not_overlap) {
   Cluster cluster = toy_cluster();
   /* one node: as direct sends, 7 rounds of 10 MB: 8 + 7·3 us + 350 us */

@@ -45,6 +45,18 @@ TEST(a_ring_all_reduce_ends_everywhere_after_two_laps) {
   }
 }
 
+TEST(a_naive_all_reduce_takes_as_many_steps_with_all_of_the_buffer) {
+  for (int n = 2; n <= MAX_STEPS_GPUS; n++) {
+    CollectiveSteps steps = collective_steps_naive(n);
+    ChunkState state = end_of(&steps);
+    ck_assert_int_eq(steps.n_steps, 2 * (n - 1));
+    ck_assert_int_eq(sends_from(&steps, 0), n - 1);
+    for (int gpu = 0; gpu < n; gpu++)
+      ck_assert_int_eq(n_complete(&steps, &state, gpu), 1);
+    collective_steps_clear(&steps);
+  }
+}
+
 TEST(half_an_all_reduce_is_a_lap) {
   for (int n = 2; n <= MAX_STEPS_GPUS; n++) {
     CollectiveSteps scatter = collective_steps_ring(COLLECTIVE_REDUCE_SCATTER, n);

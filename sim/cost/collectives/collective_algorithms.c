@@ -27,6 +27,7 @@ enum {
   NVLS_TREE = 1 << ALGORITHM_NVLS_TREE,
   PAT = 1 << ALGORITHM_PAT,
   HIERARCHICAL = 1 << ALGORITHM_HIERARCHICAL,
+  NAIVE = 1 << ALGORITHM_NAIVE,
   PAIRWISE = 1 << ALGORITHM_PAIRWISE,
   DIRECT = 1 << ALGORITHM_DIRECT,
 };
@@ -42,7 +43,7 @@ typedef struct {
 } CollectiveTraits;
 
 static const CollectiveTraits traits_of[N_COLLECTIVES] = {
-    [COLLECTIVE_ALL_REDUCE] = {RING | TREE | NVLS | NVLS_TREE | HIERARCHICAL, .ring_laps = 2},
+    [COLLECTIVE_ALL_REDUCE] = {RING | TREE | NVLS | NVLS_TREE | HIERARCHICAL | NAIVE, .ring_laps = 2},
     [COLLECTIVE_ALL_GATHER] = {RING | NVLS | PAT | HIERARCHICAL, .ring_laps = 1},
     [COLLECTIVE_REDUCE_SCATTER] = {RING | NVLS | PAT | HIERARCHICAL, .ring_laps = 1},
     [COLLECTIVE_BROADCAST] = {RING, .ring_laps = 1, .passes_all_on = TRUE},
@@ -353,6 +354,22 @@ static AlgorithmTime direct_time(const Case *c) {
                          has_own ? own_part_s(c, own_steps, carried_Bps(c, ALGORITHM_RING, bus_Bps(c))) : 0};
 }
 
+/* From and to each other member, never two messages at once. */
+static AlgorithmTime naive_time(const Case *c) {
+  Case rooted = *c;
+  rooted.traits = &traits_of[COLLECTIVE_GATHER];
+  double n = c->shape->n, slowest_Bps = INFINITY, wire_s = 0;
+  Boundary boundaries[MAX_BOUNDARIES];
+  const int n_boundaries = enclosures_find(c->cluster, c->shape, TRUE, boundaries);
+  for (int i = 0; i < n_boundaries; i++) {
+    const double beyond = i + 1 < n_boundaries ? n - boundaries[i + 1].with_root : 0;
+    slowest_Bps = MIN(slowest_Bps, sender_Bps(&rooted, &boundaries[i]));
+    wire_s += 2 * (n - boundaries[i].with_root - beyond) * c->bytes / slowest_Bps;
+  }
+  return (AlgorithmTime){latency_s(c, ALGORITHM_RING, 2 * (n - 1), 2 * net_messages(&rooted)),
+                         wire_s / share_of(c, ALGORITHM_RING)};
+}
+
 /* A round's partners lie inside some enclosure and outside the one below it; all members send in the round at
  * once. */
 static AlgorithmTime pairwise_time(const Case *c) {
@@ -387,6 +404,7 @@ static const AlgorithmTraits algorithms[] = {
     [ALGORITHM_NVLS_TREE] = {nvls_tree_time, ALGORITHM_NVLS_TREE, TRUE, ANY_PROTOCOL},
     [ALGORITHM_PAT] = {pat_time, ALGORITHM_PAT, TRUE, ANY_PROTOCOL},
     [ALGORITHM_HIERARCHICAL] = {hierarchical_time, ALGORITHM_RING, FALSE, ANY_PROTOCOL},
+    [ALGORITHM_NAIVE] = {naive_time, ALGORITHM_RING, FALSE, 1 << PROTOCOL_SIMPLE, .sends = TRUE},
     [ALGORITHM_PAIRWISE] = {pairwise_time, ALGORITHM_RING, FALSE, 1 << PROTOCOL_SIMPLE, .sends = TRUE},
     [ALGORITHM_DIRECT] = {direct_time, ALGORITHM_RING, TRUE, 1 << PROTOCOL_SIMPLE | 1 << PROTOCOL_LL, .sends = TRUE},
 };

@@ -15,6 +15,8 @@
  *     hierarchical   reduce-scatter in the domain, all-reduce of S/m over domains, all-gather in the domain:
  *                    2(m−1)·α_in + 2(m−1)/m·S/B_in + 2(N−1)·α_net + 2(N−1)/N·S/B_net; all-gather and reduce-scatter
  *                    half of it
+ *     naive          2(n−1)·α + 2(n−1)·S/B: one member adds the others' buffers one by one and sends each the sum; its
+ *                    messages to members of its domain at the rate inside, to others at that of its NIC
  *     direct         messages inside a domain·α_in + α_net + (messages to others − 1)·o + the longest, over all
  *                    boundaries, of the bytes that cross it over its bandwidth; o: the time to post to the
  *                    network; LL up to a size

@@ -9,9 +9,11 @@
 
 static const char *const link_keys[N_LINKS] = {[LINK_NVLINK] = "nvlink", [LINK_PCIE] = "pcie", [LINK_NET] = "net"};
 static const char *const algorithm_name_list[] = {
-    [ALGORITHM_RING] = "ring",           [ALGORITHM_TREE] = "tree",     [ALGORITHM_NVLS] = "nvls",
-    [ALGORITHM_NVLS_TREE] = "nvls_tree", [ALGORITHM_PAT] = "pat",       [ALGORITHM_HIERARCHICAL] = "hierarchical",
-    [ALGORITHM_PAIRWISE] = "pairwise",   [ALGORITHM_DIRECT] = "direct", NULL};
+    [ALGORITHM_RING] = "ring",     [ALGORITHM_TREE] = "tree",
+    [ALGORITHM_NVLS] = "nvls",     [ALGORITHM_NVLS_TREE] = "nvls_tree",
+    [ALGORITHM_PAT] = "pat",       [ALGORITHM_HIERARCHICAL] = "hierarchical",
+    [ALGORITHM_NAIVE] = "naive",   [ALGORITHM_PAIRWISE] = "pairwise",
+    [ALGORITHM_DIRECT] = "direct", NULL};
 static const char *const protocol_name_list[] = {"LL", "LL128", "Simple", NULL};
 static const char *const protocol_key_list[] = {"ll", "ll128", "simple", NULL};
 G_STATIC_ASSERT(G_N_ELEMENTS(algorithm_name_list) == ALGORITHM_DIRECT + 2);

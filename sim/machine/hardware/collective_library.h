@@ -17,6 +17,7 @@ typedef enum {
   ALGORITHM_PAT,       /* parallel aggregated trees: logarithmic gather and scatter, one GPU per node */
   N_ALGORITHMS,
   ALGORITHM_HIERARCHICAL = N_ALGORITHMS, /* rings inside domains, then rings of corresponding members over domains */
+  ALGORITHM_NAIVE,                       /* one GPU adds what the others send it one by one, then sends each the sum */
   ALGORITHM_PAIRWISE,                    /* all-to-all in n − 1 rounds, each GPU with one partner per round */
   ALGORITHM_DIRECT,                      /* plain sends, all at once */
 } Algorithm;

@@ -24,6 +24,20 @@ CollectiveSteps collective_steps_ring(Collective collective, int n_gpus) {
   return steps;
 }
 
+CollectiveSteps collective_steps_naive(int n_gpus) {
+  g_assert(n_gpus >= 2 && n_gpus <= MAX_STEPS_GPUS);
+  CollectiveSteps steps = {COLLECTIVE_ALL_REDUCE, n_gpus, 1, 0, g_array_new(FALSE, FALSE, sizeof(ChunkSend))};
+  for (int gpu = 1; gpu < n_gpus; gpu++) {
+    ChunkSend send = {++steps.n_steps, "reduce", gpu, 0, 0, TRUE};
+    g_array_append_val(steps.sends, send);
+  }
+  for (int gpu = 1; gpu < n_gpus; gpu++) {
+    ChunkSend send = {++steps.n_steps, "broadcast", 0, gpu, 0, FALSE};
+    g_array_append_val(steps.sends, send);
+  }
+  return steps;
+}
+
 enum { NO_PARENT = -1 };
 
 /* A tree whose inner nodes are the even places and whose leaves are the odd ones; place 0 is the root, with one

@@ -4,6 +4,8 @@
  *            next. Reduce-scatter: GPU i sends chunk i − 1 − s in step s and adds what it receives to its own; after
  *            n − 1 steps it has the whole sum of chunk i. All-gather: it sends chunk i − s, and after n − 1 more
  *            steps all have everything.
+ *     naive  GPU 0 adds what the others send it, one after another, and sends each the result: 2(n − 1) steps, in
+ *            which its link carries all of the buffer.
  *     tree   Two binary trees over the GPUs, each for one half of the buffer: sums go up, the result comes down. An
  *            inner node of one is a leaf of the other (n even), so that both halves of every link are used. In each
  *            step and tree a GPU receives at most one message and sends at most one. (Patarasuk and Yuan, JPDC 69(2),
@@ -29,6 +31,7 @@ typedef struct {
 /* 2 to MAX_STEPS_GPUS GPUs. Ring: all_reduce, all_gather or reduce_scatter. */
 CollectiveSteps collective_steps_ring(Collective collective, int n_gpus);
 /* An all_reduce. */
+CollectiveSteps collective_steps_naive(int n_gpus);
 CollectiveSteps collective_steps_tree(int n_gpus);
 void collective_steps_clear(CollectiveSteps *steps);
 
