@@ -343,6 +343,12 @@ static gboolean read_parameters(MemoryOptions *o, MemoryTable *table, GError **e
          fail_input(error, "--train and --freeze need --model: --params says nothing of its layers");
 }
 
+static gboolean check_compression(const PlanOptions *p, GError **error) {
+  return p->plan->compression.kind != COMPRESS_POWERSGD || p->cluster != NULL ||
+         fail_input(error, "--compress-grad powersgd needs --model and --cluster: what it keeps and sends follows from "
+                           "the shapes of matrices on a rank");
+}
+
 static gboolean read_capacity(const MemoryOptions *o, MemoryTable *table, GError **error) {
   if (o->plan.cluster != NULL) {
     table->capacity_bytes = o->plan.cluster->gpu.hbm_bytes;
@@ -360,7 +366,7 @@ static gboolean read_capacity(const MemoryOptions *o, MemoryTable *table, GError
 }
 
 static gboolean prepare(MemoryOptions *o, MemoryTable *table, GError **error) {
-  if (!read_parameters(o, table, error) || !read_capacity(o, table, error))
+  if (!read_parameters(o, table, error) || !read_capacity(o, table, error) || !check_compression(&o->plan, error))
     return FALSE;
   table->has_activations = o->plan.cluster != NULL;
   table->method = method_complete(o->plan.model, o->plan.cluster, o->plan.plan, error);

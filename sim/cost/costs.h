@@ -30,6 +30,7 @@ typedef enum {
   COST_OF_SEND,
   COST_OF_TRANSFER_KIND,
   COST_OF_TRANSFER,
+  COST_OF_COMPRESSED,
 } CostKind;
 
 /* Two stretches of bytes. Padding in them is compared too: where it differs, a value is computed again. */

@@ -12,6 +12,7 @@
 #include "copy_cost.h"
 #include "kernel_cost.h"
 #include "list_cost.h"
+#include "lowering.h"
 #include "transfer_cost.h"
 #include "transfer_tax.h"
 
@@ -86,12 +87,19 @@ static gboolean *look_at_tp(const Costing *costing, const ProgramRepeats *repeat
 
 /* --- a Program --- */
 
+gboolean timing_model_has_taxes(const Method *method, const Cluster *cluster) {
+  const gboolean is_beside = method->overlap_grad && method->data_ranks > 1;
+  return transfer_tax_is_stated(cluster) || (method->compression.kind != COMPRESS_NONE && is_beside);
+}
+
 static void time_transfers(const Costing *costing, gboolean tp_meets, Timing *timing) {
   const int n = timing->n_transfers = (int)costing->program->transfers->len;
   timing->transfers = g_new(OpTime, n);
   timing->loads = g_new(WayLoad, n + 1); /* non-NULL even without transfers: the loads are known */
   timing->loads[n] = (WayLoad){0};
-  timing->taxes = transfer_tax_is_stated(costing->site->machine->cluster) ? g_new(double, n) : NULL;
+  const Method *method = costing->workload->method;
+  timing->taxes = timing_model_has_taxes(method, costing->site->machine->cluster) ? g_new(double, n) : NULL;
+  timing->kernels_ns = method->compression.kind != COMPRESS_NONE ? g_new(gint64, n) : NULL;
   for (int i = 0; i < n; i++) {
     const TransferCost *cost = costing->transfers[i];
     timing->transfers[i] = cost->time;
@@ -103,6 +111,8 @@ static void time_transfers(const Costing *costing, gboolean tp_meets, Timing *ti
       memset(timing->loads[i].share, 0, sizeof timing->loads[i].share);
     if (timing->taxes != NULL)
       timing->taxes[i] = cost->tax;
+    if (timing->kernels_ns != NULL)
+      timing->kernels_ns[i] = cost->kernels_ns;
   }
 }
 
@@ -199,6 +209,16 @@ static Timing *time_program(const Costing *costing, gboolean tp_meets) {
   return timing;
 }
 
+static const TransferCost *cost_transfer(const Costing *costing, TransferKind *kind, const Transfer *transfer,
+                                         double gathered_bytes) {
+  const Method *method = costing->workload->method;
+  if (!transfer_is_compressed(costing->workload, transfer))
+    return transfer_cost(costing->costs, kind, transfer->bytes, gathered_bytes);
+  const Compressed compressed = {method->compression, transfer_sum(costing->workload, transfer),
+                                 method->gradient_sum_bytes};
+  return transfer_compressed_cost(costing->costs, kind, &compressed);
+}
+
 static void costing_init(Costing *costing, const Program *program, const Workload *workload, const Cluster *cluster,
                          Costs *costs) {
   *costing = (Costing){.own = costs == NULL ? costs_new() : NULL, .workload = workload, .program = program};
@@ -211,10 +231,9 @@ static void costing_init(Costing *costing, const Program *program, const Workloa
   const int n = (int)program->transfers->len;
   TransferKind *const *kinds = transfer_kinds(costing->costs, costing->site, program);
   costing->transfers = g_new(const TransferCost *, n);
-  for (int i = 0; i < n; i++) {
-    const double bytes = g_array_index(program->transfers, Transfer, i).bytes;
-    costing->transfers[i] = transfer_cost(costing->costs, kinds[i], bytes, gathered_bytes);
-  }
+  for (int i = 0; i < n; i++)
+    costing->transfers[i] =
+        cost_transfer(costing, kinds[i], &g_array_index(program->transfers, Transfer, i), gathered_bytes);
 }
 
 static void costing_clear(Costing *costing) {

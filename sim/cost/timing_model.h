@@ -5,6 +5,10 @@
 #include "repeats.h"
 #include "timing.h"
 
+/* Whether transfers slow the kernels beside them (Timing.taxes): a cluster may say so, and compressed gradients bring
+ * kernels of their own. */
+gboolean timing_model_has_taxes(const Method *method, const Cluster *cluster);
+
 /* `workload` is what the program was lowered from. Times are rounded up to whole nanoseconds here, once per item and
  * transfer. What `costs` know is not computed again, and they learn the rest; NULL: nothing is kept. */
 Timing *timing_model(const Program *program, const Workload *workload, const Cluster *cluster, Costs *costs);

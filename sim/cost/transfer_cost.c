@@ -241,6 +241,33 @@ const TransferCost *transfer_cost(Costs *costs, TransferKind *kind, double bytes
   return kind->latest;
 }
 
+/* Links are used between kernels: what these take counts as time before bytes move. While it is under way, kernels of
+ * its own keep others from running. */
+static void cost_compressed(Costs *costs, const TransferKind *kind, const Compressed *compressed, TransferCost *cost) {
+  const Cluster *cluster = kind->site->machine->cluster;
+  const CompressionCost sum = compression_cost(costs, kind->site, &kind->shape, compressed);
+  const double run_ns = (double)sum.time.run_ns, calls_ns = run_ns - (double)sum.kernels_ns;
+  *cost = (TransferCost){.time = sum.time, .kernels_ns = sum.kernels_ns};
+  collective_way_load(cluster, &kind->shape, FALSE, &cost->load);
+  cost->load.latency_ns = MIN(sum.kernels_ns + sum.latency_ns, sum.time.run_ns);
+  cost->tax = run_ns > 0 ? ((double)sum.kernels_ns + sum.tax * calls_ns) / run_ns : 0;
+  cost->taken_s =
+      taken_of_tp_s(kind->site, 1e-9 * calls_ns, &cost->load, collective_may_share(kind->site, &kind->shape));
+}
+
+const TransferCost *transfer_compressed_cost(Costs *costs, TransferKind *kind, const Compressed *compressed) {
+  const struct {
+    gsize of;
+    const TransferKind *kind;
+    Compressed compressed;
+  } key = {COST_OF_COMPRESSED, kind, *compressed};
+  gboolean is_new;
+  TransferCost *cost = costs_at(costs, (CostKey){&key, sizeof key}, sizeof *cost, &is_new);
+  if (is_new)
+    cost_compressed(costs, kind, compressed, cost);
+  return cost;
+}
+
 /* --- kinds --- */
 
 typedef struct {

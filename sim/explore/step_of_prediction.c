@@ -46,6 +46,7 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
     report.cluster = cluster;
   step_report_set_metrics(&report, prediction->metrics);
   step_report_set_data(&report, prediction->program, prediction->timing);
+  step_report_set_compression(&report, prediction->program, prediction->workload, prediction->timing);
   double reserved_bytes = cluster->gpu.reserved_bytes;
   step_report_set_memory(&report, prediction->memory, reserved_bytes,
                          mixed_gpus_room_bytes(prediction->workload, cluster) + reserved_bytes);

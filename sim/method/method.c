@@ -41,6 +41,8 @@ static double gradient_add_bytes(const Plan *plan) {
 }
 
 static double gradient_sum_bytes(const Plan *plan) {
+  if (compression_is_half(&plan->compression))
+    return 2;
   return has_wide_exponents(plan) && plan->time.gradient_sum_bytes > 0 ? plan->time.gradient_sum_bytes
                                                                        : plan->recipe.gradients;
 }

@@ -81,6 +81,9 @@ gboolean plan_check_offload(const Plan *plan, const Cluster *cluster, GError **e
 /* IMPOSSIBLE for data beside offloading, and if the cluster (may be NULL) lacks the storage that is needed. */
 gboolean plan_check_data(const Plan *plan, const Cluster *cluster, GError **error);
 
+/* IMPOSSIBLE for compressed gradients beside what they are not defined or modelled with. */
+gboolean plan_check_compression(const Plan *plan, GError **error);
+
 /* dp · cp: ranks that hold the same parameters (before ZeRO) and see different tokens; gradients are summed over
  * them. */
 int plan_data_ranks(const Plan *plan);

@@ -388,7 +388,8 @@ static gboolean check_offload(Plan *plan, const Model *model, const Cluster *clu
                            "(zero %d, pp %d): use zero 1",
                            plan->framework, plan->pp > 1 ? "in a pipeline" : "over micro-batches", plan->zero,
                            plan->pp);
-  return plan_check_offload(plan, cluster, error) && plan_check_data(plan, cluster, error);
+  return plan_check_offload(plan, cluster, error) && plan_check_data(plan, cluster, error) &&
+         plan_check_compression(plan, error);
 }
 
 gboolean plan_complete_ranks(Plan *plan, GError **error) {

@@ -134,6 +134,14 @@ static const char *data_text(const Plan *plan) {
   return data_stream_text(&plan->data);
 }
 
+static gboolean set_compression(PlanTarget *target, const char *what, const char *text, GError **error) {
+  return grad_compression_parse(what, text, &target->plan->compression, error);
+}
+
+static const char *compression_text(const Plan *plan) {
+  return grad_compression_text(&plan->compression);
+}
+
 static gboolean set_recipe(PlanTarget *target, const char *what, const char *text, GError **error) {
   return recipe_parse(text, &target->plan->recipe, error);
 }
@@ -339,6 +347,11 @@ static const PlanField fields[] = {
     {"bucket", "N", "minimum parameters per gradient bucket", PLAN_COUNT64, IN_PLAN(bucket_parameters),
      .is_open_at_0 = TRUE, .otherwise = " max(40000000, 1000000·dp·cp)", .least = 1,
      .most = G_GINT64_CONSTANT(1) << 50},
+    {"compress-grad", "HOW",
+     "what is summed over dp instead of gradients: none, fp16, bf16, topk:SHARE (each rank's largest values), onebit "
+     "(signs and a scale) or powersgd:RANK (matrices as products of that rank); what the last three lose is added to "
+     "the next step's",
+     PLAN_OWN_TEXT, .set = set_compression, .text = compression_text, .by_default = "none"},
     {"prefetch", "N", "ZeRO-3: pieces (embedding, layer, head) gathered ahead of use", PLAN_COUNT, IN_PLAN(prefetch),
      .by_default = "1", .least = 0, .most = 1 << 20},
     {"grad-norm-barrier", "on|off", "the optimizer waits for the global gradient norm", PLAN_SWITCH,

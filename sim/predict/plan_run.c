@@ -9,7 +9,6 @@
 #include "passes.h"
 #include "steady.h"
 #include "timing_model.h"
-#include "transfer_tax.h"
 #include "units.h"
 
 /* Forwards and backwards of a layer (some 10 ops and 700 bytes each) that a folded program may expand into pieces. */
@@ -85,7 +84,7 @@ static gboolean makes_host_wait(const Workload *workload, int first, int last) {
  * and share NICs there with sends and gradients. */
 static gboolean is_always_expanded(const Workload *workload, const Cluster *cluster) {
   const Method *method = workload->method;
-  return !method->fold || transfer_tax_is_stated(cluster) || method->cp > 1 || method->ep > 1 ||
+  return !method->fold || timing_model_has_taxes(method, cluster) || method->cp > 1 || method->ep > 1 ||
          (method->has_expert_operations && makes_host_wait(workload, 0, N_PIECES - 1)) ||
          makes_host_wait(workload, PIECE_HEAD, PIECE_HEAD);
 }
@@ -274,7 +273,7 @@ static Prediction *run(Making *making, GError **error) {
 static gboolean is_folded_plainly(const Workload *workload, const Cluster *cluster) {
   const Method *method = workload->method;
   return method->fold && method->jitter == 0 && (method->slow_ranks == NULL || method->slow_ranks->len == 0) &&
-         !transfer_tax_is_stated(cluster) && mixed_gpus_is_uniform(workload, cluster);
+         !timing_model_has_taxes(method, cluster) && mixed_gpus_is_uniform(workload, cluster);
 }
 
 /* NULL: more micro-batches are needed. */

@@ -73,6 +73,8 @@ typedef struct {
   WayLoad *loads; /* [program transfers + 1] how a rank's transfers share its ways; NULL: freely; owned */
   double *taxes;  /* [program transfers]: seconds of kernel time lost per second of overlap with it; NULL: none. If set,
                      the program must be expanded, so that compute ops are kernel time only. Owned */
+  gint64 *kernels_ns; /* [program transfers]: part of their time that is kernels, of what compresses gradients; NULL:
+                         none; owned */
   WayLoad tp; /* ways that a collective of tp alone uses at its members, inside compute ops or concurrent with them; 0:
                  none, or unknown */
   OpTime host_sync; /* OP_HOST without a work: run = host time once its dependencies have ended */

@@ -68,6 +68,8 @@ gint64 local_layer_matrices(const LocalSizes *local); /* elements of a layer's l
                                               one */
 gint64 local_linear_parameters(const LocalSizes *local,
                                Piece piece); /* those of a layer's linears, experts' included */
+/* Of its weight matrices, those of experts or the others. */
+LowRank local_low_rank(const LocalSizes *local, Piece piece, gboolean of_experts, int rank);
 /* Those of a layer's adapters, of experts' or of the others'; `summed`: only those whose gradients tp sums. */
 gint64 local_adapter_parameters(const LocalSizes *local, Piece piece, gboolean of_experts, gboolean summed);
 /* Parameters that every tp rank holds whole, but whose gradient it computes only from its own tokens or heads, so

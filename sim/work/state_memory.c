@@ -6,6 +6,7 @@
  *     ZeRO-2     w         g/N       (p + m)/N
  *     ZeRO-3    w/N        g/N       (p + m)/N */
 #include "state_memory.h"
+#include "compressed_sum.h"
 #include "layout.h"
 #include <math.h>
 
@@ -68,8 +69,9 @@ static double sent_bytes(const Method *method, double parameters, double frozen_
                          int zero) {
   const double weights = method->recipe.weights * parameters, gradients = method->gradient_sum_bytes * parameters;
   const double part = (shards - 1.0) / shards, between = 2 * (replicas - 1.0) / replicas / shards;
+  const CompressedSum sum = {parameters, {0}};
   if (!zero_shards_optimizer(zero))
-    return 2 * (shards * replicas - 1.0) / (shards * replicas) * gradients;
+    return compressed_sent_bytes(&method->compression, &sum, method->gradient_sum_bytes, shards * replicas);
   const double each = (double)method->n_micro_batches;
   const double sums = zero_shards_gradients(zero) && !method->sums_whole ? each : 1;
   return sums * part * gradients + between * gradients +
@@ -84,7 +86,10 @@ static void add_state(const Method *method, double parameters, double frozen_byt
   const double updated = parameters / (zero_shards_optimizer(zero) ? shards : 1);
   state->on_gpu.weights_bytes += held.weights_bytes + frozen_bytes / (zero_shards_weights(zero) ? shards : 1);
   state->on_gpu.gradients_bytes += held.gradients_bytes;
-  state->on_gpu.optimizer_bytes += held.optimizer_bytes;
+  const CompressedSum sum = {parameters, {0}};
+  state->on_gpu.optimizer_bytes +=
+      held.optimizer_bytes +
+      compressed_state_bytes(&method->compression, &sum, method->gradient_sum_bytes, shards * replicas);
   state->made_bytes += updated * offload_kept_share(&method->offload) * method->update_bytes;
   state->sent_bytes += sent_bytes(method, parameters, frozen_bytes, shards, replicas, zero);
   add_tiers(method, zero, &whole, updated, state);

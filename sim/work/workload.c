@@ -306,6 +306,59 @@ static double widened_bytes(const Workload *workload, const LocalSizes *local) {
   return most;
 }
 
+/* --- compressed gradients --- */
+
+static void find_matrices(Workload *workload, const LocalSizes *local) {
+  const GradCompression *how = &workload->method->compression;
+  for (Piece piece = 0; how->kind == COMPRESS_POWERSGD && piece < N_PIECES; piece++) {
+    workload->low_rank[piece] = local_low_rank(local, piece, FALSE, how->rank);
+    workload->low_rank_experts[piece] = local_low_rank(local, piece, TRUE, how->rank);
+  }
+}
+
+/* A matrix that embedding and head share on one rank is among the embedding's. */
+CompressedSum workload_stage_sum(const Workload *workload, int stage, gboolean of_experts) {
+  const StageWork *work = &workload->stages[stage];
+  CompressedSum sum = {of_experts ? (double)work->trained_experts : (double)(work->trained - work->trained_experts),
+                       {0}};
+  int counts[N_PIECES];
+  count_pieces(&work->layers, counts);
+  if (workload->shared_parameters > 0)
+    counts[PIECE_HEAD] = 0;
+  for (int piece = 0; piece < N_PIECES; piece++)
+    low_rank_add_times(&sum.low_rank, counts[piece],
+                       of_experts ? &workload->low_rank_experts[piece] : &workload->low_rank[piece]);
+  return sum;
+}
+
+static int ranks_of_sum(const Workload *workload, gboolean of_experts) {
+  return of_experts ? layout_group_size(&workload->layout, AXIS_BIT_EXPERT_SHARD | AXIS_BIT_DP_REPLICA)
+                    : workload->method->data_ranks;
+}
+
+static double compression_state(const Workload *workload, int stage) {
+  const Method *method = workload->method;
+  double bytes = 0;
+  for (int of_experts = 0; of_experts < 2; of_experts++) {
+    const CompressedSum sum = workload_stage_sum(workload, stage, of_experts);
+    bytes += compressed_state_bytes(&method->compression, &sum, method->gradient_sum_bytes,
+                                    ranks_of_sum(workload, of_experts));
+  }
+  return bytes;
+}
+
+/* For the largest bucket: as many parameters as start one, and the piece that fills it. */
+static double compression_buffers(const Workload *workload) {
+  const Method *method = workload->method;
+  double of_stage = 0, of_piece = 0;
+  for (int stage = 0; stage < workload->n_stages; stage++)
+    of_stage = MAX(of_stage, (double)workload->stages[stage].trained);
+  for (int piece = 0; piece < N_PIECES; piece++)
+    of_piece = MAX(of_piece, (double)workload->trained[piece]);
+  const double most = method->overlap_grad ? MIN(of_stage, of_piece + (double)method->bucket_parameters) : of_stage;
+  return compressed_buffer_bytes(&method->compression, most, method->gradient_sum_bytes, method->data_ranks);
+}
+
 static Workload *outline(const Model *model, Method *method, Placement *placement) {
   Workload *workload = g_new0(Workload, 1);
   workload->model = model_copy(model);
@@ -323,6 +376,7 @@ static Workload *outline(const Model *model, Method *method, Placement *placemen
     list_work(workload, &local);
   copy_embedding(workload, &local);
   settle_training(workload, &local);
+  find_matrices(workload, &local);
   init_stages(workload, &local);
   for (Piece piece = 0; piece < N_PIECES; piece++)
     if (is_used(workload, piece) || piece == piece_family(piece))
@@ -335,7 +389,7 @@ static Workload *outline(const Model *model, Method *method, Placement *placemen
     workload->framework_bytes += expert_gathered_bytes(&local);
   if (method->data_ranks > 1)
     workload->framework_bytes += method->memory.bucket_bytes;
-  workload->framework_bytes += kept_table_bytes(workload);
+  workload->framework_bytes += kept_table_bytes(workload) + compression_buffers(workload);
   workload->framework_bytes = round(workload->framework_bytes);
   workload->boundary_bytes = local.element_bytes * local.split_tokens * model->hidden;
   if (method->splits_stage_tensors)
@@ -454,7 +508,8 @@ StateBytes workload_stage_state(const Workload *workload, int stage, int zero) {
   sum.weights_bytes = round(others_bytes / (zero_shards_weights(zero) ? shards : 1) +
                             work->expert_weight_bytes / (zero_shards_weights(zero) ? expert_shards : 1));
   sum.gradients_bytes = round(sum.gradients_bytes + experts.gradients_bytes);
-  sum.optimizer_bytes = round(sum.optimizer_bytes + experts.optimizer_bytes);
+  sum.optimizer_bytes = round(sum.optimizer_bytes + experts.optimizer_bytes +
+                              (zero_shards_optimizer(zero) ? 0 : compression_state(workload, stage)));
   return sum;
 }
 

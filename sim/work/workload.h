@@ -15,6 +15,7 @@
  * more. Formulas: Korthikanti et al., arXiv 2205.05198 §4 (activations, sequence parallelism); Shoeybi et al., arXiv
  * 1909.08053 (tensor parallelism). */
 #pragma once
+#include "compressed_sum.h"
 #include "layout.h"
 #include "model.h"
 #include "piece_facts.h"
@@ -67,7 +68,8 @@ typedef struct {
       piece_parameters[N_PIECES]; /* on one tp rank; EMBEDDING's and HEAD's when present (tied: the matrix in both) */
   gint64 trained_experts[N_PIECES], trained[N_PIECES];          /* of either, those that are trained */
   double expert_weight_bytes[N_PIECES], weight_bytes[N_PIECES]; /* of either */
-  StageWork *stages;                                            /* [pp · chunks], virtual stage order */
+  LowRank low_rank_experts[N_PIECES], low_rank[N_PIECES]; /* matrices of experts, and the others; only with powersgd */
+  StageWork *stages;                                      /* [pp · chunks], virtual stage order */
   int n_stages;
   gint64
       tied_parameters; /* of the matrix that first and last stage both hold on different ranks, per tp rank; else 0 */
@@ -100,6 +102,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Workload, workload_free)
 gboolean workload_trains_table(const Workload *workload, Piece piece);
 /* Of the matrix that embedding and head share on one rank; 0: none. */
 double workload_table_bytes(const Workload *workload);
+
+/* The gradients of a stage that are summed over ranks with the same parameters: those of its experts, or the others. */
+CompressedSum workload_stage_sum(const Workload *workload, int stage, gboolean of_experts);
 
 /* One Adam step over `parameters` parameters on this GPU under the plan's recipe: one memory-bound kernel. */
 WorkItem workload_optimizer_item(const Workload *workload, double parameters);

@@ -56,6 +56,11 @@ static void spoil_block(Plan *plan) {
 static void spoil_every(Plan *plan) {
   spoil_layers(plan, RECOMPUTE_EVERY);
 }
+static void spoil_sums(Plan *plan) {
+  plan->sequence_parallel = FALSE;
+  plan->compression = (GradCompression){.kind = COMPRESS_ONEBIT};
+}
+
 static void spoil_training(Plan *plan) {
   plan->zero = 2;
   plan->training.rank = 16;
@@ -184,6 +189,9 @@ TEST(what_a_framework_cannot_run_is_refused_with_the_reason) {
       {LAUNCH_TORCHTITAN, spoil_block, "found recompute block"},
       {LAUNCH_MEGATRON, spoil_training, "trains all weights, found train lora:16"},
       {LAUNCH_TORCHTITAN, spoil_training, "trains all weights"},
+      {LAUNCH_MEGATRON, spoil_sums, "found compress-grad onebit"},
+      {LAUNCH_TORCHTITAN, spoil_sums, "found compress-grad onebit"},
+      {LAUNCH_DEEPSPEED, spoil_sums, NULL},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     g_autoptr(Plan) plan = plan_with("tp=2 pp=2 dp=2 global-batch=16 sequence-parallel=on");

@@ -39,6 +39,13 @@ gboolean launch_check_training(const LaunchCase *c, const char *verb, const char
                          train, freeze);
 }
 
+gboolean launch_check_compression(const LaunchCase *c, const char *verb, const char *name, GError **error) {
+  const GradCompression *how = &c->plan->compression;
+  return how->kind == COMPRESS_NONE ||
+         fail_impossible(error, "%s: %s has no compressed gradients, found compress-grad %s", verb, name,
+                         grad_compression_text(how));
+}
+
 gboolean launch_check_modules(const LaunchCase *c, const char *verb, const char *name, GError **error) {
   const guint modules = plan_recompute_modules(c->plan);
   g_autofree char *text = recompute_modules_text(modules, "+");

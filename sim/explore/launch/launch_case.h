@@ -23,6 +23,8 @@ char *launch_command(const LaunchCase *c);
 gboolean launch_shards_in_part(const Plan *plan);
 /* IMPOSSIBLE if some weights are frozen, for a framework whose program trains all. */
 gboolean launch_check_training(const LaunchCase *c, const char *verb, const char *name, GError **error);
+/* IMPOSSIBLE if gradients are compressed, for a framework that cannot. */
+gboolean launch_check_compression(const LaunchCase *c, const char *verb, const char *name, GError **error);
 /* IMPOSSIBLE if selective recompute covers more than attention's core, for a framework that cannot name modules to
  * recompute. `verb` and `name` are how --emit and the framework itself spell it. */
 gboolean launch_check_modules(const LaunchCase *c, const char *verb, const char *name, GError **error);

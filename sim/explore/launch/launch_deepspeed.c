@@ -249,6 +249,15 @@ static void notice_training(const LaunchCase *c) {
                   train, freeze);
 }
 
+static void notice_compression(const LaunchCase *c) {
+  const GradCompression *how = &c->plan->compression;
+  if (how->kind == COMPRESS_ONEBIT)
+    launch_notice(c, "predicted with --compress-grad onebit: the optimizer must be OneBitAdam, which compresses once "
+                     "its freeze_step is over, after the last backward (--overlap-grad off)");
+  else if (how->kind != COMPRESS_NONE)
+    launch_notice(c, "predicted with --compress-grad %s, which DeepSpeed has not", grad_compression_text(how));
+}
+
 char *launch_deepspeed_write(const LaunchCase *c) {
   g_autoptr(JsonBuilder) builder = json_builder_new();
   json_builder_begin_object(builder);
@@ -260,6 +269,7 @@ char *launch_deepspeed_write(const LaunchCase *c) {
   json_builder_end_object(builder);
   notice_recompute(c);
   notice_training(c);
+  notice_compression(c);
   launch_notice_graphs(c, "DeepSpeed");
   if (c->plan->time.loss == LOSS_FUSED || c->plan->time.loss == LOSS_CHUNKED)
     launch_notice(c, "predicted with --loss %s: the model's code must have it, as Liger-Kernel has",

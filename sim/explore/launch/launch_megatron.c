@@ -173,7 +173,8 @@ static gboolean check_recompute(const LaunchCase *c, GError **error) {
 }
 
 gboolean launch_megatron_check(const LaunchCase *c, GError **error) {
-  return launch_check_training(c, "megatron", "Megatron-LM", error) && check_recompute(c, error) &&
+  return launch_check_training(c, "megatron", "Megatron-LM", error) &&
+         launch_check_compression(c, "megatron", "Megatron-LM", error) && check_recompute(c, error) &&
          check_offload(c, error) && check_schedule(c, error) && check_model(c, error) && check_order(c, error) &&
          check_context(c, error) && check_overlapped_experts(c, error) && check_graphs(c, error);
 }

@@ -96,8 +96,9 @@ static gboolean check_offload(const LaunchCase *c, GError **error) {
 }
 
 gboolean launch_torchtitan_check(const LaunchCase *c, GError **error) {
-  return check_offload(c, error) && check_context(c, error) && check_schedule(c, error) && check_sharding(c, error) &&
-         check_tensor(c, error) && check_precision(c, error) && check_recompute(c, error) &&
+  return launch_check_compression(c, "torchtitan", "torchtitan", error) && check_offload(c, error) &&
+         check_context(c, error) && check_schedule(c, error) && check_sharding(c, error) && check_tensor(c, error) &&
+         check_precision(c, error) && check_recompute(c, error) &&
          launch_check_training(c, "torchtitan", "torchtitan", error) &&
          launch_check_modules(c, "torchtitan", "torchtitan", error);
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include "choices.h"
 #include "data_stream.h"
+#include "grad_compression.h"
 #include "offload.h"
 #include "precision.h"
 #include "quirk_values.h"
@@ -50,19 +51,20 @@ typedef struct Settings {
   FrameworkTime time;     /* how the framework spends time; zeroed: unknown */
   gboolean overlap_grad;  /* gradient collectives overlap with backward */
   int overlap_p2p; /* a rank computes while it sends to the next stage: 1 or 0; −1: the schedule's, or else 0 */
-  gboolean overlap_param;   /* parameter gathers overlap with forward (and backward, ZeRO-3) */
-  Axis order[N_AXES];       /* rank order, innermost first */
-  GArray *rank_map;         /* of int: the GPU of each rank (rank_map.h); owned; NULL: rank r is on GPU r */
-  gint64 bucket_parameters; /* least parameters per gradient bucket; 0: Megatron's max(40e6, 1e6·dp·cp)
-                             */
-  int prefetch;             /* ZeRO-3: pieces (embedding, a layer, head) gathered ahead of use */
-  Offload offload;          /* what is held outside the GPU */
-  DataStream data;          /* what readers bring; zeroed: data is always there */
-  int grad_norm_barrier;    /* the optimizer waits for the global gradient norm over all ranks: 1 or 0; −1: the
-                               schedule's choice, or else 1 */
-  int steps;                /* consecutive steps; 0: 1, or 3 if pipeline stages do not wait for each other */
-  gboolean contention;      /* transfers that share a rank's links slow each other down */
-  gboolean fold;            /* one representative per pipeline rank */
+  gboolean overlap_param;      /* parameter gathers overlap with forward (and backward, ZeRO-3) */
+  Axis order[N_AXES];          /* rank order, innermost first */
+  GArray *rank_map;            /* of int: the GPU of each rank (rank_map.h); owned; NULL: rank r is on GPU r */
+  gint64 bucket_parameters;    /* least parameters per gradient bucket; 0: Megatron's max(40e6, 1e6·dp·cp)
+                                */
+  GradCompression compression; /* of gradients that are summed over dp */
+  int prefetch;                /* ZeRO-3: pieces (embedding, a layer, head) gathered ahead of use */
+  Offload offload;             /* what is held outside the GPU */
+  DataStream data;             /* what readers bring; zeroed: data is always there */
+  int grad_norm_barrier;       /* the optimizer waits for the global gradient norm over all ranks: 1 or 0; −1: the
+                                  schedule's choice, or else 1 */
+  int steps;                   /* consecutive steps; 0: 1, or 3 if pipeline stages do not wait for each other */
+  gboolean contention;         /* transfers that share a rank's links slow each other down */
+  gboolean fold;               /* one representative per pipeline rank */
   FlopsConvention flops;
   guint64 seed;
   double jitter;      /* standard deviation of compute times, as a share; 0: none */

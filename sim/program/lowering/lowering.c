@@ -515,6 +515,26 @@ double transfer_bytes(const Workload *workload, const Program *program, const Tr
   }
 }
 
+gboolean transfer_is_compressed(const Workload *workload, const Transfer *transfer) {
+  return transfer->group >= 0 && transfer->n_embedding + transfer->n_layers + transfer->n_head > 0 &&
+         !transfer->is_item && transfer->collective == COLLECTIVE_ALL_REDUCE &&
+         workload->method->compression.kind != COMPRESS_NONE;
+}
+
+CompressedSum transfer_sum(const Workload *workload, const Transfer *transfer) {
+  CompressedSum sum = {transfer->bytes / workload->method->gradient_sum_bytes, {0}};
+  const Part part = {transfer->n_embedding, transfer->n_layers, transfer->n_head, 0,
+                     transfer->n_dense,     transfer->others};
+  int counts[N_PIECES];
+  part_pieces(&part, counts);
+  if (transfer->n_tables < transfer->n_embedding + transfer->n_head) /* the matrix that they share: of the embedding */
+    counts[PIECE_HEAD]--;
+  for (int piece = 0; piece < N_PIECES; piece++)
+    low_rank_add_times(&sum.low_rank, counts[piece],
+                       transfer->of_experts ? &workload->low_rank_experts[piece] : &workload->low_rank[piece]);
+  return sum;
+}
+
 gint32 sized_transfer(Program *program, const Workload *workload, const Transfer *transfer) {
   Transfer sized = *transfer;
   sized.bytes = transfer_bytes(workload, program, transfer);

@@ -114,6 +114,10 @@ Op dp_collective(Program *program, const Workload *workload, const DpCollective 
 
 /* Transfer.bytes of a transfer that has its size; groups are the program's. `workload` may be NULL for a given one. */
 double transfer_bytes(const Workload *workload, const Program *program, const Transfer *transfer);
+/* Whether what it sums over dp is compressed. */
+gboolean transfer_is_compressed(const Workload *workload, const Transfer *transfer);
+/* The gradients that such a sum is of. */
+CompressedSum transfer_sum(const Workload *workload, const Transfer *transfer);
 /* program_transfer() of a transfer with these bytes. */
 gint32 sized_transfer(Program *program, const Workload *workload, const Transfer *transfer);
 

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "lowering.h"
+
 static double least_bubble_s(const Metrics *metrics) {
   gint64 least_ns = metrics->step_ns;
   for (int rank = 0; rank < metrics->n_ranks; rank++)
@@ -68,7 +70,16 @@ static int group_members(const Layout *layout, const Group *group, int n_pipelin
   return group->pp_first == group->pp_last ? n : 2 * n;
 }
 
-static void add_op_traffic(double traffic_bytes[N_MOVERS], const Program *program, const Layout *layout, const Op *op) {
+/* Of one sum of compressed gradients over so many ranks. */
+static double compressed_bytes(const Workload *workload, const Transfer *transfer, int n) {
+  const Method *method = workload->method;
+  const CompressedSum sum = transfer_sum(workload, transfer);
+  return compressed_sent_bytes(&method->compression, &sum, method->gradient_sum_bytes, n);
+}
+
+static void add_op_traffic(double traffic_bytes[N_MOVERS], const Program *program, const Workload *workload,
+                           const Op *op) {
+  const Layout *layout = &workload->layout;
   const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
   if (op->kind == OP_SEND) {
     traffic_bytes[AXIS_PP] += transfer->bytes;
@@ -81,7 +92,9 @@ static void add_op_traffic(double traffic_bytes[N_MOVERS], const Program *progra
       traffic_bytes[MOVER_OFFLOAD] += transfer->bytes;
       return;
     }
-    traffic_bytes[group->charge] += collective_sent_bytes((Collective)transfer->collective, n, transfer->bytes);
+    traffic_bytes[group->charge] += transfer_is_compressed(workload, transfer)
+                                        ? compressed_bytes(workload, transfer, n)
+                                        : collective_sent_bytes((Collective)transfer->collective, n, transfer->bytes);
   }
 }
 
@@ -103,7 +116,7 @@ void step_report_set_traffic(StepReport *report, const Program *program, const W
       if (op->kind == OP_COMPUTE)
         continue;
       if (op->kind != OP_HOST)
-        add_op_traffic(traffic, program, &workload->layout, op);
+        add_op_traffic(traffic, program, workload, op);
     }
   }
   for (int mover = 0; mover < N_MOVERS; mover++)
@@ -119,6 +132,30 @@ void step_report_set_data(StepReport *report, const Program *program, const Timi
       if (list->ops[i].action == ACTION_DATA && list->ops[i].step == program->n_steps - 1)
         sum_ns += timing->transfers[list->ops[i].work].run_ns;
     report->data_s = MAX(report->data_s, 1e-9 * (double)sum_ns);
+  }
+}
+
+void step_report_set_compression(StepReport *report, const Program *program, const Workload *workload,
+                                 const Timing *timing) {
+  report->compression = (CompressionUse){0};
+  for (int rank = 0; rank < program->n_ranks && timing->kernels_ns != NULL; rank++) {
+    const OpList *list = &program->ranks[rank];
+    for (int i = 0; i < list->n_ops; i++) {
+      const Op *op = &list->ops[i];
+      if (op->kind != OP_COLLECTIVE)
+        continue;
+      const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
+      if (!transfer_is_compressed(workload, transfer))
+        continue;
+      const int n =
+          group_members(&workload->layout, &g_array_index(program->groups, Group, transfer->group), program->n_ranks);
+      const double g = workload->method->gradient_sum_bytes, share = 1.0 / program->n_ranks / program->n_steps;
+      report->compression.kernels_s += share * 1e-9 * (double)timing->kernels_ns[op->work];
+      report->compression.sent_bytes += share * compressed_bytes(workload, transfer, n);
+      report->compression.plain_bytes +=
+          share *
+          collective_sent_bytes(COLLECTIVE_ALL_REDUCE, n, transfer->bytes / g * workload->method->recipe.gradients);
+    }
   }
 }
 
@@ -193,6 +230,8 @@ char *step_report_plan_line(const Plan *plan) {
   if (zero_shards_optimizer(plan->zero) && plan->zero_ranks > 0 && plan->zero_ranks < plan_data_ranks(plan))
     g_string_append_printf(line, " within %d ranks", plan->zero_ranks);
   append_offload(line, &plan->offload);
+  if (plan->compression.kind != COMPRESS_NONE)
+    g_string_append_printf(line, ", gradients by %s", grad_compression_text(&plan->compression));
   if (plan->rank_map != NULL)
     g_string_append(line, ", ranks by map");
   if (plan->sequence_parallel)

@@ -16,6 +16,12 @@ typedef struct {
   double attention_s;        /* fused attention */
 } LayerKernels;
 
+/* Of compressed gradients, per GPU and step: means over pipeline ranks. */
+typedef struct {
+  double kernels_s;               /* of what makes them smaller and back; 0: they are not compressed */
+  double sent_bytes, plain_bytes; /* instead of these */
+} CompressionUse;
+
 typedef struct {
   /* what was run */
   const char *model_name, *cluster_name, *gpu_name;
@@ -40,7 +46,8 @@ typedef struct {
   /* where the time went: means over ranks, see metrics.h */
   double breakdown_s[N_BREAKDOWN];
   double bubble_fraction, bubble_overhead;
-  double data_s;   /* that readers need for a step's data, of the rank that needs most; 0: always there */
+  double data_s; /* that readers need for a step's data, of the rank that needs most; 0: always there */
+  CompressionUse compression;
   double uneven_s; /* part of the mean bubble beyond the bubble of the rank that waits least: stages differ */
   double hidden_s[N_MOVERS], exposed_s[N_MOVERS];
   double traffic_bytes[N_MOVERS]; /* sent by a GPU per step, mean over pipeline ranks; copies count both directions */
@@ -81,6 +88,10 @@ void step_report_set_traffic(StepReport *report, const Program *program, const W
 
 /* Sets data_s. */
 void step_report_set_data(StepReport *report, const Program *program, const Timing *timing);
+
+/* Sets compression. */
+void step_report_set_compression(StepReport *report, const Program *program, const Workload *workload,
+                                 const Timing *timing);
 
 /* Sets layer_kernels. `peak_flops`: FLOP/s of one GPU by number format (indexed by Number). */
 void step_report_set_kernels(StepReport *report, const Workload *workload, const Timing *timing,

@@ -114,6 +114,13 @@ JsonBuilder *json_report_step_begin(const StepReport *report) {
     json_add_number(builder, "needed_s", report->data_s);
     json_builder_end_object(builder);
   }
+  if (report->compression.kernels_s > 0) {
+    json_begin_object(builder, "compression");
+    json_add_number(builder, "kernels_s", report->compression.kernels_s);
+    json_add_number(builder, "sent_bytes", report->compression.sent_bytes);
+    json_add_number(builder, "plain_bytes", report->compression.plain_bytes);
+    json_builder_end_object(builder);
+  }
   add_links(builder, report);
   add_bounding_link(builder, report);
 

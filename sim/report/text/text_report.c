@@ -77,6 +77,18 @@ static void append_data(GString *out, const StepReport *report) {
   g_string_append_printf(out, " of each rank that needs it: %s of reading for a step\n", needed);
 }
 
+static void append_compression(GString *out, const StepReport *report) {
+  const CompressionUse *use = &report->compression;
+  if (use->kernels_s == 0)
+    return;
+  g_autofree char *kernels = units_format(use->kernels_s, UNIT_SECONDS),
+                  *sent = units_format(use->sent_bytes, UNIT_BYTES),
+                  *plain = units_format(use->plain_bytes, UNIT_BYTES);
+  append_label(out, "gradients");
+  g_string_append_printf(out, "%s: a GPU sends %s in a step instead of %s, %s of kernels\n",
+                         grad_compression_text(&report->plan->compression), sent, plain, kernels);
+}
+
 /* Ranks that were made to differ; nothing when there are none. */
 static void append_disturbances(GString *out, const Plan *plan) {
   enum { MOST_SHOWN = 4 };
@@ -98,6 +110,11 @@ static void append_disturbances(GString *out, const Plan *plan) {
 
 /* What was asked for of exchanges that the plan does not have; what the framework does anyhow was not. */
 static void append_no_effect(GString *out, const Plan *plan) {
+  if (plan->compression.kind != COMPRESS_NONE && plan_data_ranks(plan) == 1) {
+    append_label(out, "no effect");
+    g_string_append_printf(out, "--compress-grad %s: with dp × cp 1 no gradients are summed\n",
+                           grad_compression_text(&plan->compression));
+  }
   const gboolean dispatches = plan->expert_dispatch > DISPATCH_ALL_TO_ALL && !plan_gathers_tokens(plan) &&
                               plan->time.expert_dispatch != plan->expert_dispatch;
   const gboolean overlaps = plan->overlap_experts > 0 && plan->time.expert_overlap != EXPERT_OVERLAP_ROUNDS;
@@ -120,6 +137,7 @@ static void append_title(GString *out, const StepReport *report, gboolean colour
   g_string_append_printf(out, "%s\n", plan_line);
   append_batch(out, plan);
   append_data(out, report);
+  append_compression(out, report);
   append_disturbances(out, plan);
   append_no_effect(out, plan);
   if (report->n_next_layers == 0)
