@@ -17,6 +17,7 @@
  * rank 0, a tied matrix on the first stage, a stage with two copies in the first pipe. */
 #include "state.h"
 
+#include "compressed_buckets.h"
 #include "staging.h"
 
 #include <string.h>
@@ -227,6 +228,10 @@ void state_reduce(Trainer *trainer, const Op *op, const Transfer *transfer, Comm
   const Parameters *parameters = trainer->parameters;
   const Number number = parameters->gradient_number;
   g_autoptr(GPtrArray) blocks = moved_blocks(trainer, op, transfer);
+  if (trainer->compressed != NULL) {
+    compressed_buckets_sum(trainer, op, blocks, group, stream);
+    return;
+  }
   convert_sums(trainer, transfer, blocks, FALSE, stream);
   sum_blocks(trainer, transfer, blocks, group, stream);
   convert_sums(trainer, transfer, blocks, TRUE, stream);
@@ -261,7 +266,7 @@ static gboolean is_tied(const Trainer *trainer, const Block *block) {
   return block->kind == BLOCK_TABLE || (block->kind == BLOCK_OUTPUT && trainer->workload->model->tied);
 }
 
-void state_tied_gradient(Trainer *trainer, CommGroup *group, DeviceStream *stream) {
+static void sum_tied(Trainer *trainer, CommGroup *group, DeviceStream *stream) {
   const Parameters *parameters = trainer->parameters;
   for (int i = 0; i < parameters->n_blocks; i++) {
     const Block *block = &parameters->blocks[i];
@@ -271,7 +276,25 @@ void state_tied_gradient(Trainer *trainer, CommGroup *group, DeviceStream *strea
   }
 }
 
-void state_copied_gradient(Trainer *trainer, int stage, CommGroup *group, DeviceStream *stream) {
+/* A sum after that over dp, done to what that has lost, too, if it is kept. */
+static gboolean keeps_lost(const Trainer *trainer) {
+  const Parameters *parameters = trainer->parameters;
+  for (int i = 0; i < parameters->n_blocks && trainer->compressed != NULL; i++)
+    if (parameters->blocks[i].lost != NULL)
+      return TRUE;
+  return FALSE;
+}
+
+void state_tied_gradient(Trainer *trainer, CommGroup *group, DeviceStream *stream) {
+  sum_tied(trainer, group, stream);
+  if (!keeps_lost(trainer))
+    return;
+  compressed_buckets_swap_lost(trainer);
+  sum_tied(trainer, group, stream);
+  compressed_buckets_swap_lost(trainer);
+}
+
+static void sum_copied(Trainer *trainer, int stage, CommGroup *group, DeviceStream *stream) {
   const Parameters *parameters = trainer->parameters;
   const CommType *comm = trainer->comm->type;
   comm->batch_begin(trainer->comm);
@@ -282,6 +305,15 @@ void state_copied_gradient(Trainer *trainer, int stage, CommGroup *group, Device
     sum_in_place(trainer, own_gradient(parameters, block), block->shard_n, group, stream);
   }
   comm->batch_end(trainer->comm);
+}
+
+void state_copied_gradient(Trainer *trainer, int stage, CommGroup *group, DeviceStream *stream) {
+  sum_copied(trainer, stage, group, stream);
+  if (!keeps_lost(trainer))
+    return;
+  compressed_buckets_swap_lost(trainer);
+  sum_copied(trainer, stage, group, stream);
+  compressed_buckets_swap_lost(trainer);
 }
 
 /* Of these, the ones whose gradients tp ranks have computed parts of. */
@@ -309,10 +341,19 @@ static gint64 pack_whole(Trainer *trainer, DeviceStream *stream, gboolean out_ag
   return n;
 }
 
-void state_whole_gradients(Trainer *trainer, CommGroup *group, DeviceStream *stream) {
+static void sum_whole(Trainer *trainer, CommGroup *group, DeviceStream *stream) {
   const gint64 n = pack_whole(trainer, stream, FALSE);
   sum_in_place(trainer, trainer->pack, n, group, stream);
   pack_whole(trainer, stream, TRUE);
+}
+
+void state_whole_gradients(Trainer *trainer, CommGroup *group, DeviceStream *stream) {
+  sum_whole(trainer, group, stream);
+  if (!keeps_lost(trainer))
+    return;
+  compressed_buckets_swap_lost(trainer);
+  sum_whole(trainer, group, stream);
+  compressed_buckets_swap_lost(trainer);
 }
 
 /* --- gradients sent to an optimizer on the host ------------------------------------------------------------------- */

@@ -2,6 +2,8 @@
  * thing that cannot be trained and what to use instead. */
 #include "trainable.h"
 
+#include <string.h>
+
 #include "error.h"
 #include "fp8.h"
 #include "items.h"
@@ -264,12 +266,27 @@ static gboolean check_training(const Workload *workload, GError **error) {
                          train, freeze, why);
 }
 
+/* What is lost under one loss scale would be added under another. Halves are those that the step computes in. */
+static gboolean check_compression(const Method *method, GError **error) {
+  const GradCompression *how = &method->compression;
+  const char *text = grad_compression_text(how), *precision = precision_info(method->precision)->name;
+  if (compression_is_lossy(how) && method->precision == PRECISION_FP16)
+    return fail_impossible(error,
+                           "--compress-grad %s cannot be trained with here under the loss scales of --precision "
+                           "fp16 (stepsim simulate predicts it): expected bf16 or fp32",
+                           text);
+  return !compression_is_half(how) || strcmp(text, precision) == 0 ||
+         fail_impossible(error, "--compress-grad %s cannot be trained with here in --precision %s: expected %s", text,
+                         precision, text);
+}
+
 static gboolean check_plan(const Workload *workload, GError **error) {
   const Method *method = workload->method;
   return check_training(workload, error) && check_switches(method, error) && check_ring(method, error) &&
          check_precision(workload, error) && check_recompute(workload, error) && check_gradient_sums(method, error) &&
          check_norm_kernel(workload, error) && check_loss(method, error) && check_recipe(method, error) &&
-         check_host_weights(workload, error) && (method->precision != PRECISION_FP8 || check_fp8(workload, error));
+         check_compression(method, error) && check_host_weights(workload, error) &&
+         (method->precision != PRECISION_FP8 || check_fp8(workload, error));
 }
 
 /* Routing is fixed by position: each rank must divide its tokens evenly among all experts. */

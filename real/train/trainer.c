@@ -2,6 +2,7 @@
  * same tokens. u² of a uniform u makes low word numbers common, so there is something to learn. */
 #include "trainer.h"
 
+#include "compressed_buckets.h"
 #include "error.h"
 #include "gather_buffers.h"
 #include "items.h"
@@ -243,7 +244,7 @@ Trainer *trainer_new(const Workload *workload, const Program *program, const Tra
   trainer->parameters = parameters_new(workload, is_local, place->rank, training->seed, compute, error);
   if (trainer->parameters == NULL || !items_bind(trainer, error) || !init_activations(trainer, is_local, pp, error) ||
       !upload_tokens(trainer, error) || !loss_scaling_init(trainer, error) ||
-      !allocate_buffers(trainer, place->rank, error))
+      !allocate_buffers(trainer, place->rank, error) || !compressed_buckets_init(trainer, place, error))
     return NULL;
   return g_steal_pointer(&trainer);
 }
@@ -269,6 +270,7 @@ void trainer_free(Trainer *trainer) {
   for (guint i = 0; i < trainer->gather_buffers->len; i++)
     trainer->device->type->release(trainer->device, g_ptr_array_index(trainer->gather_buffers, i));
   g_ptr_array_unref(trainer->gather_buffers);
+  g_clear_pointer(&trainer->compressed, g_hash_table_unref);
   items_log_clear(trainer);
   items_clear(trainer);
   if (trainer->activations.pools != NULL)

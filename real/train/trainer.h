@@ -99,9 +99,10 @@ struct Trainer {
   char *shared_gradients[2], *shared_gathered;
   int n_shared_opened;
   gboolean is_shared_open;
-  char *early;   /* ZeRO-2, 3 with separate I and W: the blocks' early gradients (parameters.h) */
-  char *pack;    /* packed gradients to sum over tp */
-  int n_updates; /* updates per step on the host (host_optimizer.h); 0: the device runs the optimizer */
+  char *early;            /* ZeRO-2, 3 with separate I and W: the blocks' early gradients (parameters.h) */
+  char *pack;             /* packed gradients to sum over tp */
+  GHashTable *compressed; /* buckets of compressed gradients (compressed_buckets.h); NULL: none are */
+  int n_updates;          /* updates per step on the host (host_optimizer.h); 0: the device runs the optimizer */
 };
 
 /* The rank and the hardware it trains on. All borrowed. */
@@ -110,6 +111,7 @@ typedef struct {
   Device *device;
   Comm *comm;
   DeviceStream **streams; /* [N_STREAMS] */
+  gboolean says_lost;     /* what compressed gradients lose is kept (Block.lost) */
 } TrainerPlace;
 
 /* `workload` and `program` are borrowed. IMPOSSIBLE if the model cannot be trained (trainable_check()). */

@@ -145,6 +145,8 @@ done <<'TABLE'
 1|--precision fp16 and --grad-norm-barrier off clash;use --grad-norm-barrier on|0|run --model m.json --precision fp16 --grad-norm-barrier off
 1|cp 2 needs --attention flash|w|run --model m.json --cp 2 --attention unfused
 1|--cuda-graphs full cannot be run here (stepsim simulate predicts it); expected none|0|run --model m.json --cuda-graphs full
+1|cannot be trained with here under the loss scales|2|run --model m.json --dp 2 --precision fp16 --compress-grad onebit
+1|--compress-grad bf16 cannot be trained with here in --precision fp32|2|run --model m.json --dp 2 --precision fp32 --compress-grad bf16
 1|--data cannot be run here (stepsim simulate predicts it)|0|run --model m.json --data 1MB+storage=1GB/s
 1|--offload-weights host cannot be trained with here where weights are in one shard|0|run --model m.json --zero 3 --offload-optimizer host --offload-weights host
 1|--offload-optimizer and -weights nvme cannot be trained with here (stepsim simulate predicts it)|0|run --model m.json --offload-optimizer nvme

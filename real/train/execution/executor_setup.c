@@ -253,7 +253,8 @@ gboolean executor_setup(Executor *executor, GError **error) {
   executor->comm = comm_start(execution->comm, execution->world, executor->device, error);
   if (executor->comm == NULL || !make_events(executor, error))
     return FALSE;
-  const TrainerPlace place = {execution->rank, executor->device, executor->comm, executor->streams};
+  const TrainerPlace place = {execution->rank, executor->device, executor->comm, executor->streams,
+                              .says_lost = execution->hook != NULL};
   executor->trainer = trainer_new(execution->workload, executor->program, &place, &execution->training, error);
   if (executor->trainer == NULL || !make_step_end(executor, error))
     return FALSE;

@@ -25,6 +25,8 @@ static gboolean follow(Trainer *trainer, int step, gpointer data, GError **error
 
 static void make_fp32(Plan *plan) {
   plan->precision = PRECISION_FP32;
+  if (compression_is_half(&plan->compression))
+    plan->compression = (GradCompression){0}; /* there are none of its numbers */
   const gboolean known = recipe_parse("fp32", &plan->recipe, NULL);
   g_assert(known);
 }
@@ -43,6 +45,7 @@ static Workload *alone_workload(const Workload *workload, Precision precision) {
   plan->recompute_modules = 0;
   plan->recompute_layers = 0;
   plan->offload = (Offload){0};
+  plan->compression = (GradCompression){0};
   plan->n_micro_batches = plan->global_batch / plan->micro_batch;
   g_clear_pointer(&plan->pipeline_layout, g_free);
   plan_set_schedule(plan, "1f1b");
@@ -178,6 +181,30 @@ static double find_rounding(const Comparison *c, int step, double mean2) {
   return sqrt(sum2 / MAX(c->names->len, 1));
 }
 
+/* What the ranks have summed, and what they keep for the next step: the sum of their gradients. */
+static Whole *with_lost(const Whole *own, const Whole *lost) {
+  Whole *sum = g_memdup2(own, sizeof *own);
+  sum->values = g_memdup2(own->values, (gsize)own->n * sizeof *own->values);
+  sum->is_covered = NULL;
+  sum->copies2 += lost->copies2;
+  for (gint64 i = 0; i < own->n; i++)
+    sum->values[i] += lost->values[i];
+  return sum;
+}
+
+static double own_gradient_error(const Comparison *c, int step, double mean2, const char *name) {
+  const Whole *reference = records_find(c->reference, RECORD_GRADIENT, step, name);
+  const Whole *own = records_find(c->own, RECORD_GRADIENT, step, name);
+  const Whole *lost = records_find(c->own, RECORD_LOST, step, name);
+  if (own == NULL || lost == NULL)
+    return gradient_error(c, mean2, own, reference);
+  Whole *sum = with_lost(own, lost);
+  const double error = gradient_error(c, mean2, sum, reference);
+  g_free(sum->values);
+  g_free(sum);
+  return error;
+}
+
 static void compare_gradients(const Comparison *c, int step) {
   if (c->report->steps[step].is_skipped || c->report->steps[step].skips_differ)
     return;
@@ -187,9 +214,7 @@ static void compare_gradients(const Comparison *c, int step) {
   check_report_note_rounding(c->report, mean);
   for (guint i = 0; i < c->names->len; i++) {
     const char *name = g_ptr_array_index(c->names, i);
-    const Whole *reference = records_find(c->reference, RECORD_GRADIENT, step, name);
-    const Whole *own = records_find(c->own, RECORD_GRADIENT, step, name);
-    check_report_note_gradient(c->report, step, name, gradient_error(c, mean2, own, reference),
+    check_report_note_gradient(c->report, step, name, own_gradient_error(c, step, mean2, name),
                                MAX(c->rounding[i], mean));
   }
 }
@@ -235,9 +260,10 @@ typedef struct {
   int n_made; /* steps so far */
 } Moments;
 
-/* Whether it is as that of a tensor that is not trained: where there are some, all of the gradient is 0. */
-static gboolean may_be_frozen(const Comparison *c, const Whole *gradient) {
-  gboolean is_zero = !training_is_of_all(&c->execution->workload->method->training);
+/* Whether it is as that of a tensor that is not trained: where there are some, all of the gradient is 0. One that is
+ * trained may have lost all of it (`lost`; NULL: not compressed). */
+static gboolean may_be_frozen(const Comparison *c, const Whole *gradient, const Whole *lost) {
+  gboolean is_zero = !training_is_of_all(&c->execution->workload->method->training) && lost == NULL;
   for (gint64 i = 0; i < gradient->n && is_zero; i++)
     is_zero = gradient->values[i] == 0;
   return is_zero;
@@ -280,7 +306,8 @@ static void compare_updates(const Comparison *c, const char *name, const double 
     c->report->n_missing += n_missing(first, after);
     if (gradient == NULL || before == NULL || after == NULL)
       return; /* counted as missing */
-    const gboolean stays = checked->is_skipped || may_be_frozen(c, gradient);
+    const gboolean stays =
+        checked->is_skipped || may_be_frozen(c, gradient, records_find(c->own, RECORD_LOST, step, name));
     if (stays && distance2(after, before) > 0)
       note(INFINITY, name, &checked->update_error, checked->update_worst); /* it should not have changed */
     const Update update = {.gradient = gradient, .before = before, .after = after, .scale = scales[step]};

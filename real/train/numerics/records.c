@@ -107,6 +107,11 @@ static gboolean write_block(Trainer *trainer, const Block *block, int step, doub
     values[i] = (float)(values[i] / scale);
   if (has_gradient)
     write_records(out, block, RECORD_GRADIENT, step, values);
+  const gboolean has_lost = has_gradient && block->lost != NULL;
+  if (has_lost && !read_floats(trainer, block->lost, parameters->gradient_number, block->shard_n, values, error))
+    return FALSE;
+  if (has_lost)
+    write_records(out, block, RECORD_LOST, step, values);
   if (!read_weights(trainer, block, values, error))
     return FALSE;
   write_records(out, block, RECORD_WEIGHT, step, values);

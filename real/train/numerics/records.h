@@ -9,7 +9,13 @@
 #include "trainer.h"
 
 /* gradients are recorded with the loss scale divided out; the scale itself as two numbers */
-enum { RECORD_GRADIENT, RECORD_WEIGHT, RECORD_SCALE, N_RECORDS };
+enum {
+  RECORD_GRADIENT,
+  RECORD_WEIGHT,
+  RECORD_SCALE,
+  RECORD_LOST, /* what the sum of compressed gradients lacks of that of gradients (Block.lost) */
+  N_RECORDS
+};
 enum { AT_SCALE, AT_SKIPPED, N_OF_SCALE };
 #define RECORD_SCALE_NAME "loss scale"
 

@@ -259,7 +259,7 @@ void parameters_free(Parameters *parameters) {
   const DeviceType *device = parameters->device->type;
   for (int i = 0; i < parameters->n_blocks; i++) {
     Block *block = &parameters->blocks[i];
-    void *const memory[] = {block->weight,      block->gradient, block->narrow,
+    void *const memory[] = {block->weight,      block->gradient, block->lost,  block->narrow,
                             block->kept.master, block->kept.m,   block->kept.v};
     void *const host[] = {block->on_host.master, block->on_host.m, block->on_host.v, block->host_gradient,
                           block->host_weight};

@@ -112,8 +112,9 @@ typedef struct {
   gint64 host_n;               /* the first of these on the host (--offload-optimizer) */
 
   /* device memory, owned */
-  void *weight;        /* [n]; ZeRO-3: [shard_n]; NULL if shards are on the host, in host_weight */
-  void *gradient;      /* [block_gradient_n()] */
+  void *weight;   /* [n]; ZeRO-3: [shard_n]; NULL if shards are on the host, in host_weight */
+  void *gradient; /* [block_gradient_n()] */
+  void *lost;     /* [n], while compressed gradients are checked: what their sum lacks (grad_compressor.h); else NULL */
   OptimizerState kept; /* [shard_n - host_n] */
   /* host memory, owned: state of what the host updates, and what that reads and writes; [host_n] each */
   OptimizerState on_host;
