@@ -62,6 +62,7 @@
   ROW(LOSS_BACKWARD, loss_backward, "loss.backward", loss, KERNEL_AT(loss.number), 0) \
   ROW(SUM_SQUARES, sum_squares, "sum_squares", sum_squares, KERNEL_AT(sum_squares.gradient), 0) \
   ROW(ADAM, adam, "adam", adam, KERNEL_AT(adam.number), KERNEL_AT(adam.gradient)) \
+  ROW(OUTER, outer, "outer", outer, KERNEL_AT(outer.number), 0) \
   ROW(LOSS_SCALE, loss_scale, "loss_scale", loss_scale, 0, 0) \
   ROW(CONVERT, convert, "convert", convert, KERNEL_AT(convert.from_number), KERNEL_AT(convert.to_number)) \
   ROW(FILL, fill, "fill", fill, 0, 0) \
@@ -390,6 +391,19 @@ typedef struct {
   float max_norm, lr, beta1, beta2, epsilon, decay, correction1, correction2;
 } AdamKernel;
 
+/* An outer step of islands (outer_step.h) on n elements, p the fp32 `master`, or without one (NULL) the weight itself.
+ * Before the differences are summed over islands (`is_before`), and after:
+ *   sum = anchor − p
+ *   d = share·sum;  m = factor·m + d;  anchor −= lr·(d + factor·m);  p = anchor, rounded to `weight` */
+typedef struct {
+  guint8 number; /* of the weight */
+  guint8 is_before;
+  gint64 n;
+  void *weight;
+  float *master, *anchor, *m, *sum;
+  float share, lr, factor;
+} OuterKernel;
+
 /* *to = the state of the step after that of *from (loss_scale_next()). */
 typedef struct {
   const LossScale *from;
@@ -452,6 +466,7 @@ typedef struct {
     LossKernel loss;
     SumSquaresKernel sum_squares;
     AdamKernel adam;
+    OuterKernel outer;
     LossScaleKernel loss_scale;
     ConvertKernel convert;
     FillKernel fill;

@@ -440,8 +440,7 @@ AdamKernel state_adam(const Trainer *trainer, const Block *block, int step) {
                       .gradients = at(own_gradient(parameters, block), first, parameters->gradient_number),
                       .m = block->kept.m,
                       .v = block->kept.v,
-                      .norm_squared =
-                          trainer->workload->method->grad_norm_barrier ? &trainer->norms[2 * step + 1] : NULL,
+                      .norm_squared = state_clips(trainer->workload->method) ? &trainer->norms[2 * step + 1] : NULL,
                       .scale = loss_scaling_of(trainer, step),
                       .max_norm = (float)training->max_norm,
                       .lr = (float)training->lr,
@@ -476,6 +475,99 @@ void state_optimizer(Trainer *trainer, int step, DeviceStream *stream) {
   }
   if (trainer->n_updates == 0) /* else the host's update ends the step, which begins with all gradients zeroed */
     loss_scaling_advance(trainer, step, stream);
+}
+
+/* --- parameter servers --- */
+
+/* Of each block of the transfer, in place: `whole` it, `n` elements. */
+static void move_blocks(Trainer *trainer, const Op *op, const Transfer *transfer, Collective collective,
+                        CommGroup *group, DeviceStream *stream) {
+  const Parameters *parameters = trainer->parameters;
+  const gboolean is_push = collective == COLLECTIVE_REDUCE_SCATTER;
+  const Number number = is_push ? parameters->gradient_number : parameters->number;
+  g_autoptr(GPtrArray) blocks = moved_blocks(trainer, op, transfer);
+  const CommType *comm = trainer->comm->type;
+  comm->batch_begin(trainer->comm);
+  for (guint i = 0; i < blocks->len; i++) {
+    const Block *block = g_ptr_array_index(blocks, i);
+    char *whole = is_push ? block->gradient : block->weight, *part = at(whole, block->shard_first, number);
+    const CollectiveSpec spec = {.collective = collective,
+                                 .number = number,
+                                 .in = is_push ? whole : part,
+                                 .out = is_push ? part : whole,
+                                 .n = block->n};
+    comm->collective(group, stream, &spec);
+  }
+  comm->batch_end(trainer->comm);
+}
+
+void state_push(Trainer *trainer, const Op *op, const Transfer *transfer, CommGroup *group, DeviceStream *stream) {
+  move_blocks(trainer, op, transfer, COLLECTIVE_REDUCE_SCATTER, group, stream);
+}
+
+void state_pull(Trainer *trainer, const Op *op, const Transfer *transfer, CommGroup *group, DeviceStream *stream) {
+  move_blocks(trainer, op, transfer, COLLECTIVE_ALL_GATHER, group, stream);
+}
+
+void state_serve(Trainer *trainer, const Op *op, const Transfer *transfer, DeviceStream *stream) {
+  g_autoptr(GPtrArray) blocks = moved_blocks(trainer, op, transfer);
+  for (guint i = 0; i < blocks->len; i++) {
+    const Block *block = g_ptr_array_index(blocks, i);
+    launch(stream, (Kernel){.kind = KERNEL_ADAM, .adam = state_adam(trainer, block, op->step)});
+    zero_others(trainer->parameters, block, stream);
+  }
+}
+
+/* --- outer steps --- */
+
+static void launch_outer(const Trainer *trainer, const Block *block, gboolean is_before, DeviceStream *stream) {
+  const Parameters *parameters = trainer->parameters;
+  const OuterStep *outer = &trainer->workload->method->outer;
+  char *weight =
+      zero_shards_weights(block->zero) ? block->weight : at(block->weight, block->shard_first, parameters->number);
+  launch(stream, (Kernel){.kind = KERNEL_OUTER,
+                          .outer = {.number = (guint8)parameters->number,
+                                    .is_before = is_before != FALSE,
+                                    .n = block->shard_n,
+                                    .weight = weight,
+                                    .master = block->kept.master,
+                                    .anchor = block->anchor,
+                                    .m = block->outer_m,
+                                    .sum = block->outer_sum,
+                                    .share = 1.0f / (float)trainer->workload->method->islands,
+                                    .lr = (float)outer->lr,
+                                    .factor = (float)outer->momentum}});
+}
+
+static gboolean is_trained(const Block *block) {
+  return block->n > 0 && !block->is_frozen;
+}
+
+void state_outer_sum(Trainer *trainer, CommGroup *group, DeviceStream *stream) {
+  const Parameters *parameters = trainer->parameters;
+  const CommType *comm = trainer->comm->type;
+  for (int i = 0; i < parameters->n_blocks; i++)
+    if (is_trained(&parameters->blocks[i]))
+      launch_outer(trainer, &parameters->blocks[i], TRUE, stream);
+  comm->batch_begin(trainer->comm);
+  for (int i = 0; i < parameters->n_blocks; i++) {
+    const Block *block = &parameters->blocks[i];
+    const CollectiveSpec spec = {.collective = COLLECTIVE_ALL_REDUCE,
+                                 .number = NUMBER_FP32,
+                                 .in = block->outer_sum,
+                                 .out = block->outer_sum,
+                                 .n = block->shard_n};
+    if (is_trained(block))
+      comm->collective(group, stream, &spec);
+  }
+  comm->batch_end(trainer->comm);
+}
+
+void state_outer_step(Trainer *trainer, DeviceStream *stream) {
+  const Parameters *parameters = trainer->parameters;
+  for (int i = 0; i < parameters->n_blocks; i++)
+    if (is_trained(&parameters->blocks[i]))
+      launch_outer(trainer, &parameters->blocks[i], FALSE, stream);
 }
 
 /* --- loss scale --- */

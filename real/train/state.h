@@ -22,6 +22,10 @@ void state_whole_gradients(Trainer *trainer, CommGroup *group, DeviceStream *str
 void state_norm(Trainer *trainer, int step, CommGroup *group, DeviceStream *stream);
 /* Updates what the device keeps the optimizer of. */
 void state_optimizer(Trainer *trainer, int step, DeviceStream *stream);
+/* Whether gradients are scaled down by the norm of all: servers do not know it. */
+static inline gboolean state_clips(const Method *method) {
+  return method->grad_norm_barrier && !servers_are_used(&method->servers);
+}
 /* The Adam kernel for what the device updates of a block. */
 AdamKernel state_adam(const Trainer *trainer, const Block *block, int step);
 /* With the optimizer on the host (host_optimizer.h): copies this rank's share of gradients to host memory. First for
@@ -29,6 +33,14 @@ AdamKernel state_adam(const Trainer *trainer, const Block *block, int step);
  * stage). */
 void state_gradients_out(const Trainer *trainer, const GPtrArray *blocks, DeviceStream *stream);
 void state_late_gradients_out(const Trainer *trainer, ActionKind sum, int stage, DeviceStream *stream);
+/* Parameter servers, each rank that of its shard: sums the gradients that the op's transfer moves where their server
+ * is; updates these shards; and gathers them. */
+void state_push(Trainer *trainer, const Op *op, const Transfer *transfer, CommGroup *group, DeviceStream *stream);
+void state_serve(Trainer *trainer, const Op *op, const Transfer *transfer, DeviceStream *stream);
+void state_pull(Trainer *trainer, const Op *op, const Transfer *transfer, CommGroup *group, DeviceStream *stream);
+/* An outer step of islands: sums over them what each has moved since the last one; then takes the step. */
+void state_outer_sum(Trainer *trainer, CommGroup *group, DeviceStream *stream);
+void state_outer_step(Trainer *trainer, DeviceStream *stream);
 void state_zero_gradients(const Trainer *trainer, DeviceStream *stream);
 /* ZeRO-2, 3: from now on gradients are added to bucket `which`, which `transfer` of the reduce `op` will move. A new
  * bucket is zeroed first. */

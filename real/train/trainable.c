@@ -280,12 +280,44 @@ static gboolean check_compression(const Method *method, GError **error) {
                          precision, text);
 }
 
+/* Of an outer step, what cannot be taken here; NULL: nothing. */
+static const char *odd_outer_step(const Method *method) {
+  const OuterStep *outer = &method->outer;
+  return outer->delay > 0 || outer->fragments > 1 ? "sums that run beside steps, or parts that take turns"
+         : method->training.rank > 0              ? "adapters"
+         : outer->bytes != sizeof(float)          ? "sums of another width than 4 bytes"
+         : method->precision != PRECISION_FP32 && method->precision != PRECISION_BF16
+             ? "fp16 and fp8, whose scales islands would choose for themselves"
+         : method->data_ranks > 1 && (!zero_shards_optimizer(method->zero) || method->zero_ranks != method->data_ranks)
+             ? "parameters that several ranks of an island hold whole (expected --zero 1 to 3)"
+             : NULL;
+}
+
+static gboolean check_ways(const Method *method, GError **error) {
+  const char *odd = method->islands > 1 ? odd_outer_step(method) : NULL;
+  if (odd != NULL)
+    return fail_impossible(error,
+                           "--islands %d --outer %s: %s cannot be trained with here (stepsim simulate predicts it)",
+                           method->islands, outer_step_text(&method->outer), odd);
+  const Servers *servers = &method->servers;
+  odd = !servers_are_used(servers)                                        ? NULL
+        : !servers->on_workers || servers->is_async || servers->local > 1 ? "other servers than workers, in step"
+        : method->precision != PRECISION_FP32 && method->precision != PRECISION_BF16
+            ? "fp16 and fp8, whose scales they would have to share"
+        : method->gradient_sum_bytes != method->recipe.gradients ? "gradients that a framework sums in another format"
+        : !training_is_of_all(&method->training)                 ? "frozen weights"
+                                                                 : NULL;
+  return odd == NULL ||
+         fail_impossible(error, "--parameter-servers %s: %s cannot be trained with here (stepsim simulate predicts it)",
+                         servers_text(servers), odd);
+}
+
 static gboolean check_plan(const Workload *workload, GError **error) {
   const Method *method = workload->method;
-  return check_training(workload, error) && check_switches(method, error) && check_ring(method, error) &&
-         check_precision(workload, error) && check_recompute(workload, error) && check_gradient_sums(method, error) &&
-         check_norm_kernel(workload, error) && check_loss(method, error) && check_recipe(method, error) &&
-         check_compression(method, error) && check_host_weights(workload, error) &&
+  return check_training(workload, error) && check_ways(method, error) && check_switches(method, error) &&
+         check_ring(method, error) && check_precision(workload, error) && check_recompute(workload, error) &&
+         check_gradient_sums(method, error) && check_norm_kernel(workload, error) && check_loss(method, error) &&
+         check_recipe(method, error) && check_compression(method, error) && check_host_weights(workload, error) &&
          (method->precision != PRECISION_FP8 || check_fp8(workload, error));
 }
 

@@ -45,7 +45,8 @@ static void draw_tokens(const Trainer *trainer, int n_behind, gint32 *tokens) {
       for (gint64 row = 0; row < seq_len; row++, i++) {
         const guint64 position = (guint64)sequence_position(pieces, row, seq_len);
         const gint64 global =
-            (gint64)step * method->global_batch + trainer->parameters->at.at[AXIS_DP] * per_rank + sequence;
+            (step * MAX(trainer->training.n_islands, 1) + trainer->training.island) * (gint64)method->global_batch +
+            trainer->parameters->at.at[AXIS_DP] * per_rank + sequence;
         tokens[i] = token_at(trainer, (guint64)global, position + (guint64)n_behind);
       }
 }

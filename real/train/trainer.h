@@ -46,6 +46,7 @@ typedef struct {
   double loss_scale;     /* of the first step in fp16; 2^16 */
   int loss_scale_window; /* good steps until it doubles (loss_scale.h); 0: constant */
   guint64 seed;
+  int island, n_islands; /* a run on one rank that stands for one of so many islands; 0: it stands for all */
 } Training;
 
 /* When an item ran; recorded only on request. */

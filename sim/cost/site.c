@@ -62,6 +62,8 @@ typedef struct {
   ModelExperts experts;
   gsize dispatches_once, spans_ep_and_tp, replays_all;
   double data_Bps;
+  ServerSite servers;
+  gsize are_apart;
 } SiteKey;
 
 static const ItemGroups *find_groups(Costs *costs, const SiteKey *key, const Layout *layout) {
@@ -85,6 +87,8 @@ static void fill_site(Costs *costs, const SiteKey *key, const Layout *layout, Si
                  .ranks = kept,
                  .n_ranks = (int)ranks->len,
                  .data_Bps = key->data_Bps,
+                 .servers = key->servers,
+                 .are_apart = key->are_apart != 0,
                  .n_sharing = copy_cost_sharing(layout, cluster),
                  .has_experts = key->experts.n > 0,
                  .replays_all = key->replays_all != 0};
@@ -102,7 +106,9 @@ const Site *site_of(Costs *costs, const Workload *workload, const Cluster *clust
                  method->dispatches_once,
                  method->gathers_tokens && method->ep > 1 && method->expert_tp > 1,
                  method->cuda_graphs == CUDA_GRAPHS_FULL,
-                 copy_cost_data_Bps(&method->data, layout, cluster)};
+                 copy_cost_data_Bps(&method->data, layout, cluster),
+                 server_site(method, layout, cluster),
+                 !method->fold && method->contention};
   key.layout.gpu_of_rank = NULL;
   gboolean is_new;
   const CostKey all = {&key, sizeof key, layout->gpu_of_rank, n_mapped * sizeof(int)};

@@ -4,6 +4,7 @@
 #pragma once
 #include "collective_cost.h"
 #include "costs.h"
+#include "server_cost.h"
 #include "timing.h"
 
 /* The cluster as a framework uses it. */
@@ -30,6 +31,8 @@ typedef struct {
   const int *ranks;     /* [n_ranks] of pipeline rank 0, which represent all of it */
   int n_ranks;
   double data_Bps;                   /* that readers bring each rank that needs data; 0: always there */
+  ServerSite servers;                /* zeroed: none */
+  gboolean are_apart;                /* what ranks push and pull is timed for each alone: they share servers as flows */
   int n_sharing;                     /* GPUs of the plan on a node, which share what copies use */
   gboolean has_experts, replays_all; /* the model; CUDA graphs replay the whole step */
   WayLoad tp;                        /* ways that collectives of tp use */

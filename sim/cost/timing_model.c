@@ -100,10 +100,19 @@ static void time_transfers(const Costing *costing, gboolean tp_meets, Timing *ti
   const Method *method = costing->workload->method;
   timing->taxes = timing_model_has_taxes(method, costing->site->machine->cluster) ? g_new(double, n) : NULL;
   timing->kernels_ns = method->compression.kind != COMPRESS_NONE ? g_new(gint64, n) : NULL;
+  gboolean shares_servers = FALSE;
+  for (int i = 0; i < n; i++)
+    shares_servers |= costing->transfers[i]->server_route != 0;
+  timing->server_routes = shares_servers ? g_new(guint8, n) : NULL;
+  for (int bit = 0; bit < N_ROUTE_BITS && shares_servers; bit++)
+    timing->server_capacity[bit] =
+        (1 << bit & ROUTES_OF_SERVERS) != 0 ? server_capacity(&costing->site->servers, 1u << bit) : 1;
   for (int i = 0; i < n; i++) {
     const TransferCost *cost = costing->transfers[i];
     timing->transfers[i] = cost->time;
     timing->loads[i] = cost->load;
+    if (shares_servers)
+      timing->server_routes[i] = (guint8)cost->server_route;
     /* Collectives of tp alone use links only in expanded programs, and there only if anything else does; elsewhere
      * their time is part of the kernels'. (With collectives of cp, which may cross nodes beside gradients and
      * activations, a run is always expanded.) */
@@ -170,6 +179,19 @@ static double update_gradient_bytes(const Method *method) {
   return 2 * method->copied_gradient_bytes + unscaled + recipe->master * passes;
 }
 
+/* Reading parameters and anchor for the difference, writing and reading that, and writing anchor and parameters; and a
+ * pass in both directions over the momentum. */
+static OpTime time_outer_step(const Costing *costing, double parameters) {
+  const Method *method = costing->workload->method;
+  const double wide = sizeof(float), momentum = method->outer.has_momentum ? 2 * wide : 0;
+  const double of_parameters = 2 * (method->recipe.master > 0 ? method->recipe.master : method->recipe.weights);
+  const WorkItem item = {.name = "outer",
+                         .kind = ITEM_MEMORY,
+                         .after = -1,
+                         .bytes = parameters * (of_parameters + 2 * wide + 2 * wide + momentum)};
+  return site_launched(kernel_cost_s(&costing->site->machine->gpu, &item, NULL), costing->site->machine->launch_ns);
+}
+
 static OpTime time_work(const Costing *costing, const Timing *timing, const Work *work) {
   if (work->phase != PHASE_OPTIMIZER)
     return timing_of_work(timing, work);
@@ -177,6 +199,8 @@ static OpTime time_work(const Costing *costing, const Timing *timing, const Work
   const Method *method = costing->workload->method;
   if (work->parameters == 0) /* nothing on this rank is trained */
     return (OpTime){0};
+  if (work->is_outer)
+    return time_outer_step(costing, work->parameters);
   WorkItem item = workload_optimizer_item(costing->workload, work->parameters);
   if (work->on_host) {
     const double update_s = copy_cost_update_s(site->machine->cluster, site->n_sharing, item.bytes);

@@ -156,11 +156,26 @@ static double list_passes_s(const TransferKind *kind, double bytes) {
   return kernel_cost_memory_s(&machine->gpu, passes * bytes);
 }
 
+/* To, by or from parameter servers. Those on the workers' nodes use NICs of these both ways, like a collective. */
+static double served_s(const TransferKind *kind, double bytes, TransferCost *cost) {
+  const Site *site = kind->site;
+  const guint route = kind->group.route;
+  const gboolean is_flow = site->are_apart && site->servers.servers_Bps > 0 && kind->group.axes == 0;
+  if (route != ROUTE_SERVE)
+    cost->load.latency_ns = site_ns(site->servers.latency_s);
+  if (route != ROUTE_SERVE && site->servers.servers_Bps == 0)
+    cost->load.share[1] = TIMING_WHOLE_WAY;
+  cost->server_route = is_flow ? route : 0;
+  return server_cost_s(&site->servers, route, bytes, is_flow);
+}
+
 /* Uses no link of another rank; copies of one direction run one after another. */
 static double copy_s(const TransferKind *kind, double bytes, TransferCost *cost) {
   const Site *site = kind->site;
   if (kind->group.route == ROUTE_STORAGE)
     return bytes / site->data_Bps;
+  if (kind->group.route & ROUTES_OF_SERVERS)
+    return served_s(kind, bytes, cost);
   copy_way_load(site->machine->cluster, site->n_sharing, kind->group.route, &cost->load);
   const double time_s = copy_cost_s(site->machine->cluster, site->n_sharing, kind->group.route, bytes);
   cost->taken_s = taken_of_tp_s(site, time_s, &cost->load, TRUE);
@@ -202,7 +217,7 @@ static gint64 launch_ns(const TransferKind *kind) {
   const Transfer *transfer = &kind->transfer;
   const Machine *machine = kind->site->machine;
   const FrameworkTime *framework = machine->time;
-  if (kind->site->replays_all || kind->group.route == ROUTE_STORAGE)
+  if (kind->site->replays_all || (kind->group.route & (ROUTE_STORAGE | ROUTES_OF_SERVERS)) != 0)
     return 0;
   if (transfer->n_calls > 0)
     return transfer->n_calls * machine->launch_ns +

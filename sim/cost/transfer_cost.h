@@ -14,6 +14,7 @@ typedef struct {
   double tax;
   gint64 kernels_ns;       /* part of its time, of what makes gradients smaller and back */
   double taken_s;          /* what it takes of the ways of tp's collectives, in seconds of a whole way */
+  guint server_route;      /* of a transfer that shares servers with those of other ranks; 0: it does not */
   gboolean is_of_tp_alone; /* a collective of tp without pp */
 } TransferCost;
 

@@ -13,9 +13,23 @@ struct Contention {
   gint32 *links;         /* [n_slots] scratch: of the flow being built; owned */
   gint64 *counts;
   gsize n_slots, n_links;
-  TransferEnd *ended; /* [n_ended_slots]; owned */
+  gint32 first_server; /* link */
+  TransferEnd *ended;  /* [n_ended_slots]; owned */
   gint32 n_ended_slots;
 };
+
+/* One that shares servers with others. */
+static Demand demand_of_served(guint route, const WayLoad *load, gint64 run_ns) {
+  const gint64 latency_ns = MIN(load->latency_ns, run_ns);
+  const double run_s = 1e-9 * (double)(run_ns - latency_ns);
+  return (Demand){.cap = 1,
+                  .alone = 1,
+                  .bytes = run_s,
+                  .latency_ticks = ticks_of_ns(latency_ns),
+                  .alone_ticks = ticks_of_s(run_s),
+                  .server = g_bit_nth_lsf(route, -1),
+                  .narrowest = -1};
+}
 
 static Demand demand_of(const WayLoad *load, gint64 run_ns) {
   int widest = 0;
@@ -32,7 +46,7 @@ static Demand demand_of(const WayLoad *load, gint64 run_ns) {
     demand.count[demand.n_ways++] = MAX(1, (gint64)load->share[way] * TIMING_WHOLE_WAY / widest);
   }
   demand.alone = demand.cap;
-  demand.narrowest = -1;
+  demand.narrowest = demand.server = -1;
   for (int i = 0; i < demand.n_ways; i++) {
     const double share = WAY_CAPACITY / (double)demand.count[i];
     demand.out |= 1u << demand.link[i];
@@ -45,11 +59,15 @@ static Demand demand_of(const WayLoad *load, gint64 run_ns) {
   return demand;
 }
 
-static Flows *flows_of_all(gint32 n_ranks) {
-  const gint32 n_links = n_ranks * LINKS_PER_RANK;
+/* Behind the links of all ranks are those of servers. */
+static Flows *flows_of_all(gint32 n_ranks, const Timing *timing) {
+  const gint32 n_of_ranks = n_ranks * LINKS_PER_RANK;
+  const gint32 n_links = n_of_ranks + (timing->server_routes != NULL ? N_ROUTE_BITS : 0);
   g_autofree double *capacity = g_new(double, n_links);
-  for (gint32 i = 0; i < n_links; i++)
+  for (gint32 i = 0; i < n_of_ranks; i++)
     capacity[i] = WAY_CAPACITY;
+  for (gint32 i = n_of_ranks; i < n_links; i++)
+    capacity[i] = timing->server_capacity[i - n_of_ranks];
   return flows_new_on_links(capacity, n_links);
 }
 
@@ -58,11 +76,15 @@ Contention *contention_new(const Trace *trace, gint32 n_lanes) {
   Contention *contention = g_new0(Contention, 1);
   contention->demands = g_new(Demand, timing->n_transfers);
   for (int i = 0; i < timing->n_transfers; i++)
-    contention->demands[i] = demand_of(&timing->loads[i], timing->transfers[i].run_ns);
+    contention->demands[i] =
+        timing->server_routes != NULL && timing->server_routes[i] != 0
+            ? demand_of_served(timing->server_routes[i], &timing->loads[i], timing->transfers[i].run_ns)
+            : demand_of(&timing->loads[i], timing->transfers[i].run_ns);
+  contention->first_server = trace->n_ranks * LINKS_PER_RANK;
   if (trace->folded)
     contention->rank_flows = rank_flows_new(contention->demands, timing->n_transfers, trace->n_ranks, n_lanes);
   else
-    contention->flows = flows_of_all(trace->n_ranks);
+    contention->flows = flows_of_all(trace->n_ranks, timing);
   return contention;
 }
 
@@ -84,7 +106,7 @@ gboolean contention_may_begin_ahead(const Contention *contention, gint32 transfe
 
 /* Makes room for a flow at n_ranks ranks. */
 static void begin(Contention *contention, gint32 n_ranks) {
-  gsize needed = (gsize)n_ranks * LINKS_PER_RANK;
+  gsize needed = (gsize)n_ranks * LINKS_PER_RANK + 1;
   contention->n_links = 0;
   if (needed <= contention->n_slots)
     return;
@@ -148,6 +170,10 @@ void contention_collective(Contention *contention, gint64 begin_ns, gint32 lane,
   for (gint32 i = 0; i < n_ranks; i++)
     for (int direction = OUT; direction < N_DIRECTIONS; direction++)
       add_ways(contention, demand, ranks[i], direction);
+  if (demand->server >= 0) {
+    contention->links[contention->n_links] = contention->first_server + demand->server;
+    contention->counts[contention->n_links++] = 1;
+  }
   start(contention, begin_ns, lane, demand);
 }
 
@@ -211,6 +237,13 @@ static gboolean can_meet(const Program *program, const guint *ways, int rank) {
   return FALSE;
 }
 
+/* What shares servers takes a way too, which is no rank's. */
+static guint *mark_served(guint *ways, const Timing *timing) {
+  for (int i = 0; i < timing->n_transfers && timing->server_routes != NULL; i++)
+    ways[i] |= timing->server_routes[i] != 0 ? 1u << (2 * TIMING_MAX_WAYS) : 0;
+  return ways;
+}
+
 guint *contention_ways(const Trace *trace) {
   const Timing *timing = trace->timing;
   if (timing->loads == NULL)
@@ -220,8 +253,8 @@ guint *contention_ways(const Trace *trace) {
     for (int way = 0; way < TIMING_MAX_WAYS; way++)
       ways[i] |= timing->loads[i].share[way] > 0 ? 1u << way : 0;
   for (int rank = 0; rank < trace->program->n_ranks; rank++)
-    if (can_meet(trace->program, ways, rank))
-      return g_steal_pointer(&ways);
+    if (can_meet(trace->program, ways, rank) || timing->server_routes != NULL)
+      return mark_served(g_steal_pointer(&ways), timing);
   return NULL;
 }
 

@@ -21,5 +21,6 @@ typedef struct {
   guint32 out;  /* its outgoing links as bits */
   double alone; /* the rate it has where nobody else is; and how long it then takes to move */
   gint64 alone_ticks;
+  gint32 server;    /* the link of parameter servers that it takes once; −1: none. Then that is all it takes, at 1 */
   gint32 narrowest; /* the outgoing link that sets that rate; −1: the cap */
 } Demand;

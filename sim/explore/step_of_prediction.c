@@ -45,6 +45,10 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
   if (link_use_of(prediction->trace, prediction->metrics, prediction->omitted, report.link_use))
     report.cluster = cluster;
   step_report_set_metrics(&report, prediction->metrics);
+  step_report_set_islands(&report, prediction->metrics, prediction->program, prediction->workload);
+  const ServerUse *servers = &prediction->servers;
+  report.servers = (ServerReport){servers->n,    servers->bytes,   servers->capacity_bytes,
+                                  servers->fits, servers->network, servers->memory};
   step_report_set_data(&report, prediction->program, prediction->timing);
   step_report_set_compression(&report, prediction->program, prediction->workload, prediction->timing);
   double reserved_bytes = cluster->gpu.reserved_bytes;

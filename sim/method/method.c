@@ -98,6 +98,9 @@ void method_settle(Method *method) {
   method->recomputes = plan->recompute;
   method->recompute_layers = MAX(plan->recompute_layers, 1);
   method->data_ranks = plan_data_ranks(plan);
+  method->islands = MAX(plan->islands, 1);
+  method->outer_period = plan_outer_period(plan);
+  method->outer_window = plan_outer_window(plan);
   method->plain_norm = plan_has_plain_norm(plan);
   method->dispatches_once = plan_dispatches_once(plan);
   method->gathers_tokens = plan_gathers_tokens(plan);

@@ -17,8 +17,10 @@ typedef struct {
   AsRun as_run;           /* of the cluster; it is in `time` already */
   gboolean spans_domains; /* its GPUs are in several scale-up domains */
   Recompute recomputes;   /* as the plan has it; `recompute` is FULL for any that is of whole layers */
-  int data_ranks; /* dp · cp: ranks that hold the same parameters (before ZeRO) and see different tokens; gradients
-                     are summed over them */
+  int data_ranks; /* dp · cp of an island: ranks that hold the same parameters (before ZeRO) and see different tokens;
+                     gradients are summed over them in every step */
+  int outer_period;         /* steps from one outer step, or that of a fragment, to the next; 1 without islands */
+  int outer_window;         /* of these the last ones, in which a sum over islands runs, or behind which it does */
   gboolean plain_norm;      /* an RMSNorm runs as single operations */
   gboolean dispatches_once; /* a token is sent once to each rank (over NICs once to each node) that has some of its
                                experts, as in DeepEP, instead of once to each expert */
@@ -69,6 +71,12 @@ void method_set_micro_batches(Method *method, gint64 n_micro_batches);
 void method_set_found(Method *method);
 /* The layers of each stage, as pipeline_layout_text() has them; takes over `layout`. */
 void method_set_layout(Method *method, char *layout);
+/* How many of a period's steps one of a run stands for: each of the window for itself, the one before it for all
+ * others. */
+static inline gint64 method_step_stands_for(const Method *method, int step) {
+  const int before = method->steps - method->outer_window - step;
+  return before <= 0 ? 1 : before == 1 ? method->outer_period - method->outer_window : 0;
+}
 /* Where an offloaded optimizer's gradients are once they have left the GPU, under a ZeRO stage. From ZeRO-2 on,
  * gradients of several micro-batches are summed in host memory, whichever tier holds the rest. */
 MemoryTier method_gradient_tier(const Method *method, int zero);

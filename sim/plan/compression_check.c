@@ -31,6 +31,10 @@ gboolean plan_check_compression(const Plan *plan, GError **error) {
                            plan->zero == 1 ? "scatters their sums" : "keeps a part of them");
   if (offload_is_any(&plan->offload))
     return fail_beside(how, "offloading", error);
+  if (plan->islands > 1)
+    return fail_beside(how, "islands", error);
+  if (servers_are_used(&plan->servers))
+    return fail_beside(how, "parameter servers", error);
   if (!check_numbers(plan, error))
     return FALSE;
   if (how->kind != COMPRESS_POWERSGD)

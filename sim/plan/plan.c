@@ -46,7 +46,7 @@ int plan_expert_tp(const Plan *plan) {
 }
 
 int plan_data_ranks(const Plan *plan) {
-  return plan->dp * plan->cp;
+  return MAX(plan->dp * plan->cp / MAX(plan->islands, 1), 1);
 }
 
 gboolean plan_has_plain_norm(const Plan *plan) {

@@ -84,8 +84,21 @@ gboolean plan_check_data(const Plan *plan, const Cluster *cluster, GError **erro
 /* IMPOSSIBLE for compressed gradients beside what they are not defined or modelled with. */
 gboolean plan_check_compression(const Plan *plan, GError **error);
 
-/* dp · cp: ranks that hold the same parameters (before ZeRO) and see different tokens; gradients are summed over
- * them. */
+/* IMPOSSIBLE for what parameter servers do not go with, and if the cluster (may be NULL) does not state how fast their
+ * nodes are. */
+gboolean plan_check_servers(const Plan *plan, const Cluster *cluster, GError **error);
+
+/* Steps from one outer step, or that of a fragment, to the next; 1 without islands. */
+int plan_outer_period(const Plan *plan);
+/* Of these the last ones, in which a sum over islands runs, or behind which it does. */
+int plan_outer_window(const Plan *plan);
+/* How many steps a run needs in front of its last, so that it shows such a window and a step without it. */
+int plan_steps_before_outer(const Plan *plan);
+/* IMPOSSIBLE for islands, local steps and outer steps that do not go together, or not with the rest of the plan. */
+gboolean plan_check_islands(const Plan *plan, GError **error);
+
+/* dp · cp / islands: ranks that hold the same parameters (before ZeRO) in every step and see different tokens;
+ * gradients are summed over them. */
 int plan_data_ranks(const Plan *plan);
 
 /* Whether an RMSNorm runs as single operations. */

@@ -55,7 +55,10 @@ static gboolean complete_ranks(Plan *plan, const Model *model, const Cluster *cl
   if (!is_divided || (plan->gpus != 0 && ranks != plan->gpus) || ranks > PLAN_MOST_RANKS)
     return fail_ranks(plan, model_ranks, is_divided, error);
   plan->gpus = (int)ranks;
-  return TRUE;
+  if (plan->islands == 0)
+    plan->islands = plan->local_steps > 1 ? plan->dp : 1;
+  return plan->dp % plan->islands == 0 ||
+         fail_impossible(error, "islands %d does not divide dp %d", plan->islands, plan->dp);
 }
 
 /* What the plan says of kernels and loss takes the place of what its framework does, with what that holds in memory. */
@@ -75,6 +78,12 @@ static void choose_kernels(Plan *plan) {
     memory->logit_bytes = 0;
   }
   plan->loss = plan->time.loss;
+}
+
+/* Workers of asynchronous servers drift apart until the bound on that holds the first ones. */
+static int steps_apart(const Plan *plan) {
+  enum { FEW = 11, MOST = 100 };
+  return plan->servers.is_async ? MIN(FEW + 2 * MAX(plan->servers.staleness, 0), MOST) : 0;
 }
 
 /* By default four micro-batches per pipeline rank: that keeps the bubble, (p − 1)/m, below a quarter. */
@@ -102,7 +111,8 @@ static gboolean complete_sizes(Plan *plan, const Model *model, const Cluster *cl
   if (plan->grad_norm_barrier < 0)
     plan->grad_norm_barrier = TRUE;
   if (plan->steps == 0)
-    plan->steps = (plan->grad_norm_barrier || plan->pp == 1) && plan->data.sample_bytes == 0 ? 1 : STEPS_TO_STEADY;
+    plan->steps = ((plan->grad_norm_barrier || plan->pp == 1) && plan->data.sample_bytes == 0 ? 1 : STEPS_TO_STEADY) +
+                  plan_steps_before_outer(plan) + steps_apart(plan);
   if (plan->bucket_parameters == 0) /* Megatron-LM's DDP default, core v0.5 (2024-02) */
     plan->bucket_parameters = MAX(40000000, 1000000 * (gint64)plan_data_ranks(plan));
   return TRUE;
@@ -246,6 +256,10 @@ static gboolean check_zero(Plan *plan, const Model *model, const Cluster *cluste
     return fail_impossible(error, "zero-ranks %d does not divide dp%s %d", plan->zero_ranks,
                            plan->cp > 1 ? " × cp" : "", data_ranks);
   return TRUE;
+}
+
+static gboolean check_islands(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  return plan_check_islands(plan, error) && plan_check_servers(plan, cluster, error);
 }
 
 static gboolean check_experts(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
@@ -403,10 +417,10 @@ gboolean plan_complete_batch(Plan *plan, const Model *model, const Cluster *clus
 
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   static const Step steps[] = {
-      complete_ranks,  complete_sizes, check_batch,        check_pipeline,  check_tensor_cut,
-      check_context,   check_sequence, check_zero,         check_experts,   check_mtp,
-      check_recompute, check_training, check_machine,      check_precision, check_disturbances,
-      check_offload,   check_passes,   check_layer_passes, check_length,
+      complete_ranks,     complete_sizes,  check_batch,    check_pipeline,     check_tensor_cut,
+      check_context,      check_sequence,  check_islands,  check_zero,         check_experts,
+      check_mtp,          check_recompute, check_training, check_machine,      check_precision,
+      check_disturbances, check_offload,   check_passes,   check_layer_passes, check_length,
   };
   if (!plan_fields_check_ranges(plan, error) || !plan_open_schedule(plan, error))
     return FALSE;

@@ -142,6 +142,22 @@ static const char *compression_text(const Plan *plan) {
   return grad_compression_text(&plan->compression);
 }
 
+static gboolean set_outer(PlanTarget *target, const char *what, const char *text, GError **error) {
+  return outer_step_parse(what, text, &target->plan->outer, error);
+}
+
+static const char *outer_text(const Plan *plan) {
+  return outer_step_text(&plan->outer);
+}
+
+static gboolean set_servers(PlanTarget *target, const char *what, const char *text, GError **error) {
+  return servers_parse(what, text, &target->plan->servers, error);
+}
+
+static const char *servers_of_plan(const Plan *plan) {
+  return servers_text(&plan->servers);
+}
+
 static gboolean set_recipe(PlanTarget *target, const char *what, const char *text, GError **error) {
   return recipe_parse(text, &target->plan->recipe, error);
 }
@@ -268,8 +284,11 @@ static const PlanField fields[] = {
      PLAN_BYTES, IN_PLAN(memory_cap), .is_open_at_0 = TRUE, .set = set_memory_cap, .turn = 3,
      .otherwise = ": what it has"},
     {"steps", "N", "steps run back to back; more than 1 reports the steady state", PLAN_COUNT, IN_PLAN(steps),
-     .is_open_at_0 = TRUE, .otherwise = " 1; 3 in a pipeline without --grad-norm-barrier, and with --data", .least = 1,
-     .most = 1000},
+     .is_open_at_0 = TRUE,
+     .otherwise =
+         " 1; 3 in a pipeline without --grad-norm-barrier, and with --data; what a period of --local-steps needs; "
+         "12 and twice S with --parameter-servers …+async=S",
+     .least = 1, .most = 1000},
     {"mtp-layers", "N", "multi-token prediction layers to train, of those the model has", PLAN_COUNT,
      IN_PLAN(mtp_layers), .by_default = "0", .least = 0, .most = 64},
     {"zero", "N", "ZeRO stage 0 to 3", PLAN_COUNT, IN_PLAN(zero), .by_default = "0", .least = 0, .most = 3},
@@ -382,6 +401,24 @@ static const PlanField fields[] = {
      "what a sequence's data takes: bytes read from storage, and +readers=N of a rank that needs it (2), +time=T of a "
      "reader for a sequence (0 s), +storage=RATE of all nodes together (the cluster's), e.g. 600kB+readers=4+time=3ms",
      PLAN_OWN_TEXT, .set = set_data, .text = data_text, .by_default = "none", .otherwise = ": always there"},
+    {"islands", "N",
+     "groups of dp that sum gradients among themselves alone, as local SGD and DiLoCo do; the GPUs of one are "
+     "consecutive",
+     PLAN_COUNT, IN_PLAN(islands), .is_open_at_0 = TRUE, .otherwise = " 1; dp with --local-steps above 1", .least = 1,
+     .most = PLAN_MOST_RANKS},
+    {"local-steps", "N", "steps of an island between two outer steps, in which it meets the others", PLAN_COUNT,
+     IN_PLAN(local_steps), .by_default = "1", .least = 1, .most = 1000000},
+    {"outer", "HOW[+…]",
+     "the outer step of islands: nesterov (DiLoCo), with +lr=X (0.7) and +momentum=X (0.9), or mean of the parameters "
+     "(local SGD); +bytes=N of a parameter's difference as it is sent (4), +fragments=N of the parameters that take "
+     "turns (1), +delay=N steps beside which a sum runs before it is applied (0), e.g. nesterov+bytes=1+delay=1",
+     PLAN_OWN_TEXT, .set = set_outer, .text = outer_text, .by_default = "nesterov"},
+    {"parameter-servers", "N[+…]",
+     "nodes beside the GPUs' that sum gradients over dp and update: N, or workers: the GPUs' own; +sync, or +async=S, "
+     "S steps ahead at most (+async: any number); +local=N of dp that sum first; of a server +nic=RATE (its node's) "
+     "and "
+     "+memory=RATE (the cluster's host), e.g. 4+async=2+local=8+memory=200GB/s",
+     PLAN_OWN_TEXT, .set = set_servers, .text = servers_of_plan, .by_default = "none"},
     {"fold", "on|off", "simulate one representative per pipeline rank", PLAN_SWITCH, IN_PLAN(fold),
      .uses = PLAN_FIELD_SIMULATED, .by_default = "on", .otherwise = "; off with jitter or slow ranks"},
     {"contention", "on|off", "transfers that share a GPU's links slow each other down", PLAN_SWITCH,

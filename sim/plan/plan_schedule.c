@@ -56,7 +56,8 @@ gboolean plan_open_schedule(Plan *plan, GError **error) {
   if (plan->overlap_p2p < 0)
     plan->overlap_p2p = framework_overlaps(plan, plan_schedule(plan)->overlaps_p2p);
   if (plan->grad_norm_barrier < 0)
-    plan->grad_norm_barrier = plan->pp == 1 || !plan_schedule(plan)->runs_on;
+    plan->grad_norm_barrier =
+        plan->pp == 1 || plan->islands > 1 || plan->local_steps > 1 || !plan_schedule(plan)->runs_on;
   return TRUE;
 }
 

@@ -303,7 +303,8 @@ static Prediction *run_without(Predictor *predictor, Workload *workload, const C
 /* Tries the fewest first. NULL: all of them must be run. */
 static Prediction *run_few(Predictor *predictor, Workload *workload, const Cluster *cluster, RunDetail detail) {
   const gint64 all = workload->plan->n_micro_batches, group = method_group(workload->method);
-  if (group == 0 || !is_folded_plainly(workload, cluster) || workload->method->data.sample_bytes > 0)
+  if (group == 0 || !is_folded_plainly(workload, cluster) || workload->method->data.sample_bytes > 0 ||
+      workload->method->islands > 1 || servers_are_used(&workload->method->servers))
     return NULL;
   FewMicroBatches tries[MOST_TRIES_WITH_FEW];
   const int n_tries = few_micro_batches_to_try(group, workload, tries);
@@ -320,11 +321,17 @@ static Prediction *run_few(Predictor *predictor, Workload *workload, const Clust
 
 /* --- numbers --- */
 
+Metrics *plan_run_metrics(const Method *method, const Trace *trace) {
+  return method->islands > 1        ? metrics_new_of_period(trace, method->outer_period, method->outer_window)
+         : method->servers.is_async ? metrics_new_of_workers(trace)
+                                    : metrics_new(trace);
+}
+
 static void fill_speed(Prediction *prediction) {
   const Workload *workload = prediction->workload;
   const Method *method = workload->method;
   if (prediction->metrics == NULL)
-    prediction->metrics = metrics_new(prediction->trace);
+    prediction->metrics = plan_run_metrics(method, prediction->trace);
   double step_s = prediction->metrics->step_ns * 1e-9;
   prediction->step_time_s = step_s;
   prediction->tokens_per_s = (double)method->global_batch * method->seq_len / step_s;
@@ -333,6 +340,11 @@ static void fill_speed(Prediction *prediction) {
   prediction->tflops_per_gpu = per_gpu * 1e-12;
   prediction->mfu = per_gpu / prediction->peak_flops;
   prediction->hfu = workload_hardware_flops(workload) / step_s / method->gpus / prediction->peak_flops;
+}
+
+static void fill_servers(Prediction *prediction) {
+  prediction->servers = server_use(prediction->workload, prediction->cluster, prediction->step_time_s);
+  prediction->fits &= prediction->servers.fits;
 }
 
 static void fill_memory(Prediction *prediction) {
@@ -352,6 +364,7 @@ static Prediction *with_numbers(Prediction *prediction, Workload *workload, RunD
   fill_memory(prediction);
   if (detail != RUN_STEP)
     fill_speed(prediction);
+  fill_servers(prediction);
   return prediction;
 }
 

@@ -27,6 +27,8 @@ Prediction *plan_run(Predictor *predictor, Workload *workload, const Cluster *cl
                      GError **error);
 /* All records of the caller's Program, which is taken over like the workload. */
 Prediction *plan_run_program(Workload *workload, const Cluster *cluster, Program *program, GError **error);
+/* Of the step that a run of such a plan shows. Owned by the caller. */
+Metrics *plan_run_metrics(const Method *method, const Trace *trace);
 /* The text of the Program after a pass. IMPOSSIBLE also where it has too many pieces to be run. Owned by the caller. */
 char *plan_run_dump(const Workload *workload, const Cluster *cluster, const char *after_pass, GError **error);
 /* Factors by which each rank's kernels take longer, as Simulation has them; NULL: all 1. Owned by the caller. */

@@ -146,6 +146,11 @@ Prediction *predict_program(const Model *model, const Cluster *cluster, const Pl
 
 static gint64 step_ns_of(const Prediction *prediction) {
   const Trace *trace = prediction->trace;
+  const Method *method = prediction->workload->method;
+  if (method->islands > 1 || method->servers.is_async) {
+    g_autoptr(Metrics) metrics = plan_run_metrics(method, trace);
+    return metrics->step_ns;
+  }
   const gint64 from_ns = trace_last_step_begin(trace);
   return trace_end(trace) - from_ns + omitted_ns(prediction->omitted, from_ns);
 }

@@ -7,6 +7,7 @@
 #include "metrics.h"
 #include "order.h"
 #include "plan_schedule.h"
+#include "server_cost.h"
 #include "shown_memory.h"
 #include "tier_memory.h"
 
@@ -34,6 +35,7 @@ typedef struct {
   double peak_flops;      /* of one GPU in the format of the linear layers; with several kinds of GPU, their mean */
   double wall_s;          /* wall time of the engine */
   TierUse tiers[N_TIERS]; /* host memory and drives of the fullest node, if the plan offloads */
+  ServerUse servers;      /* n 0: none */
   gboolean fits;          /* peak memory + reserved ≤ HBM of the smallest kind of GPU, and each tier fits */
   char *gpu_names;        /* all kinds of GPU that the plan runs on; owned */
 } Prediction;

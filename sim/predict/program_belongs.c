@@ -40,15 +40,19 @@ static gboolean check_works(const Program *program, const Workload *workload, GE
 
 /* Only clusters that allow offloading state the cost of copies, and the check for that used this plan's options. */
 static gboolean check_offload(const Program *program, const Method *method, GError **error) {
-  gboolean is_offloaded = FALSE, uses_drives = FALSE, reads_data = FALSE;
+  gboolean is_offloaded = FALSE, uses_drives = FALSE, reads_data = FALSE, serves = FALSE;
   for (guint i = 0; i < program->groups->len; i++) {
     const guint route = g_array_index(program->groups, Group, i).route;
-    is_offloaded |= (route & ~(guint)ROUTE_STORAGE) != 0;
+    is_offloaded |= (route & ROUTES_OF_HOST) != 0;
     reads_data |= route == ROUTE_STORAGE;
+    serves |= (route & ROUTES_OF_SERVERS) != 0;
     uses_drives |= (route & (ROUTE_NVME_READ | ROUTE_NVME_WRITE)) != 0;
   }
   for (guint i = 0; i < program->works->len; i++)
     is_offloaded |= g_array_index(program->works, Work, i).on_host;
+  if (serves && !servers_are_used(&method->servers))
+    return fail_input(error, "the program has parameter servers, and the plan none: expected the --parameter-servers "
+                             "that it was made with");
   if (reads_data && method->data.sample_bytes == 0)
     return fail_input(error, "the program reads data, and the plan has none: expected the --data it was made with");
   if (is_offloaded && !offload_is_any(&method->offload))

@@ -134,10 +134,10 @@ static void set_expanded_key(GByteArray *key, const Program *whole, const Worklo
 /* --- what is kept --- */
 
 /* Orders that are searched for or read are made from more than the method; copies to other tiers, and of
- * data, have sizes of their own. */
+ * data, outer steps and what servers do have sizes of their own. */
 static gboolean is_kept_kind(const Method *method) {
   return !method_is_auto(method) && method_schedule(method) != NULL && !offload_is_any(&method->offload) &&
-         method->data.sample_bytes == 0;
+         method->data.sample_bytes == 0 && method->islands == 1 && !servers_are_used(&method->servers);
 }
 
 static gboolean is_seen(Structures *structures) {

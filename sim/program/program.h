@@ -33,7 +33,7 @@ typedef enum {
   STREAM_DP,
   STREAM_COPY, /* from host or NVMe: to the GPU, or to the host processors that run the update */
   STREAM_HOST,
-  STREAM_COPY_OUT, /* to host or NVMe, concurrent with STREAM_COPY */
+  STREAM_COPY_OUT, /* to host or NVMe, concurrent with STREAM_COPY; and to other islands, concurrent with everything */
   N_STREAMS
 } Stream;
 
@@ -82,6 +82,7 @@ typedef struct {
   guint8 n_embedding, n_head;
   guint8 recompute;  /* expanded: the run recomputes forward work */
   guint8 overlapped; /* bare orders: an F or B of an overlapped pair, timed as its share of the pair */
+  guint8 is_outer;   /* PHASE_OPTIMIZER: an outer step */
   guint8 on_host;    /* PHASE_OPTIMIZER: runs on the node's processors (an OP_HOST) */
   gint32 n_layers;
   gint32 n_dense; /* of these, dense ones of a model with experts: the first in F, the last in I, W and B */
@@ -148,18 +149,25 @@ typedef enum {
   ROUTE_NVME_READ = 1 << 2, /* from the drives to host memory; with LINK_IN, on to the GPU, block by block */
   ROUTE_NVME_WRITE = 1 << 3,
   ROUTE_STORAGE = 1 << 4, /* from the cluster's storage, by way of readers */
+  ROUTE_PUSH = 1 << 5,    /* to parameter servers */
+  ROUTE_SERVE = 1 << 6,   /* their processors, for all ranks of the group */
+  ROUTE_PULL = 1 << 7,
 } CopyRoute;
-enum { N_ROUTE_BITS = 5 };
+enum {
+  N_ROUTE_BITS = 8,
+  ROUTES_OF_HOST = ROUTE_STORAGE - 1, /* between a GPU and its node */
+  ROUTES_OF_SERVERS = ROUTE_PUSH | ROUTE_SERVE | ROUTE_PULL
+};
 
 typedef struct {
-  const char *name;  /* static: "dp", "dp_shard", "dp_replica", "expert_dp", "ep_tp", "world", "embedding", "copies",
-                        "copy", "data" */
+  const char *name;  /* static: "dp", "dp_shard", "dp_replica", "dp_island", "expert_dp", "ep_tp", "world", "embedding",
+                        "copies",  "copy", "data", "servers" */
   AxisSet axes;      /* besides pp */
   gboolean spans_pp; /* members on several pipeline ranks: on all of them, or on pp_first and pp_last only */
   gint32 pp_first, pp_last; /* −1, −1: all pipeline ranks; else just these two */
   guint8 charge; /* Axis that its exposed time is charged to; unused for copies, which are charged to offload, and for
                    data, charged to other */
-  guint8 route;  /* CopyRoute: the group is one rank and its node's memory; 0: a group of ranks */
+  guint8 route;  /* CopyRoute: the group is one rank and its node's memory, or servers; 0: a group of ranks */
 } Group;
 
 /* One of the numbers that an effect is the sum of; effect_chains.h has the kinds. Each follows `before` in its chain;

@@ -39,7 +39,7 @@ static guint work_hash(gconstpointer entry) {
   const Work *work = entry;
   guint hash = hash_mix(work->phase, (guint)work->n_layers | (guint64)(guint)work->n_dense << 32);
   hash = hash_mix(hash, work->n_embedding | work->n_head << 8 | work->recompute << 16 | (guint)work->overlapped << 24 |
-                            (guint64)work->on_host << 32);
+                            (guint64)work->on_host << 32 | (guint64)work->is_outer << 40);
   hash = hash_mix(hash, ((guint64)(guint)work->piece << 32) | (guint)work->stage);
   hash = hash_mix(hash, ((guint64)(guint)work->first_item << 32) | (guint)work->last_item);
   return hash_double(hash_double(hash_double(hash, work->parameters), work->passed), work->flops);
@@ -49,9 +49,10 @@ static gboolean work_equal(gconstpointer a, gconstpointer b) {
   const Work *x = a, *y = b;
   return x->phase == y->phase && x->n_embedding == y->n_embedding && x->n_head == y->n_head &&
          x->recompute == y->recompute && x->overlapped == y->overlapped && x->on_host == y->on_host &&
-         x->n_layers == y->n_layers && x->n_dense == y->n_dense && others_equal(&x->others, &y->others) &&
-         x->piece == y->piece && x->first_item == y->first_item && x->last_item == y->last_item &&
-         x->stage == y->stage && x->parameters == y->parameters && x->passed == y->passed && x->flops == y->flops;
+         x->is_outer == y->is_outer && x->n_layers == y->n_layers && x->n_dense == y->n_dense &&
+         others_equal(&x->others, &y->others) && x->piece == y->piece && x->first_item == y->first_item &&
+         x->last_item == y->last_item && x->stage == y->stage && x->parameters == y->parameters &&
+         x->passed == y->passed && x->flops == y->flops;
 }
 
 static guint transfer_hash(gconstpointer entry) {

@@ -475,5 +475,6 @@ void timing_free(Timing *timing) {
   g_free(timing->loads);
   g_free(timing->taxes);
   g_free(timing->kernels_ns);
+  g_free(timing->server_routes);
   g_free(timing);
 }

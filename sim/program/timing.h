@@ -70,9 +70,12 @@ typedef struct {
   OpTime *transfers; /* [program transfers]: run = time on the wire once both (all) sides have arrived; host = launch;
                         owned */
   int n_transfers;
-  WayLoad *loads; /* [program transfers + 1] how a rank's transfers share its ways; NULL: freely; owned */
-  double *taxes;  /* [program transfers]: seconds of kernel time lost per second of overlap with it; NULL: none. If set,
-                     the program must be expanded, so that compute ops are kernel time only. Owned */
+  WayLoad *loads;        /* [program transfers + 1] how a rank's transfers share its ways; NULL: freely; owned */
+  guint8 *server_routes; /* [program transfers]: CopyRoute on which it shares servers with the same of all other ranks,
+                            each of which takes run_ns alone; NULL: none does. Owned */
+  double server_capacity[N_ROUTE_BITS]; /* by bit of a route: how many that are alone the servers carry at once */
+  double *taxes; /* [program transfers]: seconds of kernel time lost per second of overlap with it; NULL: none. If set,
+                    the program must be expanded, so that compute ops are kernel time only. Owned */
   gint64 *kernels_ns; /* [program transfers]: part of their time that is kernels, of what compresses gradients; NULL:
                          none; owned */
   WayLoad tp; /* ways that a collective of tp alone uses at its members, inside compute ops or concurrent with them; 0:

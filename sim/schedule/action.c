@@ -41,6 +41,14 @@ const ActionInfo action_infos[N_ACTIONS] = {
     [ACTION_SAVED_OUT] = {.name = "SAVED_OUT", .glyph = 'o', .has_micro_batch = TRUE, .is_copy = TRUE},
     [ACTION_SAVED_IN] = {.name = "SAVED_IN", .glyph = 'i', .has_micro_batch = TRUE, .is_copy = TRUE},
     [ACTION_DATA] = {.name = "DATA", .glyph = 'd', .has_micro_batch = TRUE, .is_copy = TRUE},
+    [ACTION_PUSH] = {.name = "PUSH", .glyph = 'p', .is_copy = TRUE},
+    [ACTION_SERVE] = {.name = "SERVE", .glyph = 'v', .is_copy = TRUE},
+    [ACTION_PULL] = {.name = "PULL", .glyph = 'l', .is_copy = TRUE},
+    [ACTION_SPREAD] = {.name = "SPREAD", .glyph = 'x'},
+    [ACTION_CLOCK] = {.name = "CLOCK", .glyph = 'k'},
+    [ACTION_OUTER_SUM] = {.name = "OUTER_SUM", .glyph = 'a'},
+    [ACTION_OUTER_STEP] = {.name = "OUTER_STEP", .glyph = 'e'},
+    [ACTION_OUTER_GATHER] = {.name = "OUTER_GATHER", .glyph = 'u'},
 };
 
 /* Parses digits at *text into *number (−1 if there are none) and advances *text. FALSE if it exceeds 31 bits. */

@@ -35,6 +35,14 @@ typedef enum {
   ACTION_SAVED_OUT,     /* what a layer saves for backward, to the host */
   ACTION_SAVED_IN,      /* and back */
   ACTION_DATA,          /* of a micro-batch, from its readers (read_data.c) */
+  ACTION_PUSH,          /* gradients to parameter servers (servers.c) */
+  ACTION_SERVE,         /* their update */
+  ACTION_PULL,          /* updated weights from them */
+  ACTION_SPREAD,        /* of these, gathered by ranks that have pulled a part each */
+  ACTION_CLOCK,         /* workers tell each other that a step has ended */
+  ACTION_OUTER_SUM,     /* over islands, of what they have learned (outer_steps.c) */
+  ACTION_OUTER_STEP,    /* what the outer optimizer makes of it */
+  ACTION_OUTER_GATHER,  /* and brings to all ranks of the island */
   N_ACTIONS
 } ActionKind;
 

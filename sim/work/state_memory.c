@@ -50,6 +50,8 @@ Recipe recipe_on_gpu(const Method *method, int zero) {
   recipe.master *= kept;
   recipe.moments *= kept;
   recipe.gradients *= zero_shards_gradients(zero) ? kept : 1;
+  if (servers_are_used(&method->servers))
+    recipe.master = recipe.moments = 0;
   recipe.weights = method->offload.weights != TIER_GPU ? 0 : recipe.weights;
   return recipe;
 }
@@ -90,6 +92,8 @@ static void add_state(const Method *method, double parameters, double frozen_byt
   state->on_gpu.optimizer_bytes +=
       held.optimizer_bytes +
       compressed_state_bytes(&method->compression, &sum, method->gradient_sum_bytes, shards * replicas);
+  if (method->islands > 1)
+    state->on_gpu.optimizer_bytes += outer_step_state_bytes(&method->outer) * parameters / (shards * replicas);
   state->made_bytes += updated * offload_kept_share(&method->offload) * method->update_bytes;
   state->sent_bytes += sent_bytes(method, parameters, frozen_bytes, shards, replicas, zero);
   add_tiers(method, zero, &whole, updated, state);

@@ -538,15 +538,27 @@ static double staying_gradients(const Workload *workload, int stage) {
   return round(parameters * workload->method->recipe.gradients);
 }
 
+double workload_outer_parameters(const Workload *workload, int stage) {
+  const StageWork *work = &workload->stages[stage];
+  const int copies = layout_group_size(&workload->layout, AXIS_BIT_EXPERT_SHARD | AXIS_BIT_DP_REPLICA);
+  return workload->method->islands == 1
+             ? 0
+             : (double)(work->trained - work->trained_experts) / workload->method->data_ranks +
+                   (double)work->trained_experts / copies;
+}
+
 void workload_stage_tiers(const Workload *workload, int stage, StateBytes tiers[N_TIERS]) {
   const Offload *offload = &workload->method->offload;
   const StateBytes whole = workload_stage_state(workload, stage, workload->method->zero);
   for (int tier = 0; tier < N_TIERS; tier++)
     tiers[tier] = (StateBytes){0};
   tiers[offload->weights].weights_bytes = whole.weights_bytes;
-  const double kept_bytes = round(offload_kept_share(offload) * whole.optimizer_bytes);
+  const double optimizer_bytes = servers_are_used(&workload->method->servers) ? 0 : whole.optimizer_bytes;
+  const double kept_bytes = round(offload_kept_share(offload) * optimizer_bytes);
   tiers[TIER_GPU].optimizer_bytes = kept_bytes;
-  tiers[offload->optimizer].optimizer_bytes += whole.optimizer_bytes - kept_bytes;
+  tiers[offload->optimizer].optimizer_bytes += optimizer_bytes - kept_bytes;
+  tiers[TIER_GPU].optimizer_bytes +=
+      round(outer_step_state_bytes(&workload->method->outer) * workload_outer_parameters(workload, stage));
   if (offload->optimizer == TIER_GPU) {
     tiers[TIER_GPU].gradients_bytes = whole.gradients_bytes;
     return;

@@ -132,6 +132,9 @@ double workload_hardware_flops(const Workload *workload);
  * Otherwise the GPU sums them and copies them out once per step. */
 gboolean workload_gradients_leave(const Workload *workload, gboolean of_experts);
 
+/* Parameters of a stage for which a rank takes outer steps: its part of those that its island holds; 0 without
+ * islands. */
+double workload_outer_parameters(const Workload *workload, int stage);
 /* Where the state of a stage is held: on the GPU, in its node's memory, or on the node's drives (plan/offload.h).
  * Sources: ZeRO-Offload, arXiv 2101.06840 §3 (gradients, master copy and moments on the host: 14 of 16 bytes a
  * parameter); ZeRO-Infinity, arXiv 2104.07857 §5. Each part in whole bytes: what the GPU (workload_stage_state() if

@@ -385,6 +385,22 @@ static void adam(Comparison *comparison, Number number, Number gradient, gboolea
   case_compare(&c, comparison);
 }
 
+static void outer(Comparison *comparison, Number number, gboolean is_before, gboolean has_master) {
+  const gint64 n = 10007;
+  Case c = case_new(KERNEL_OUTER, "%s, %s%s", number_name(number), is_before ? "before" : "after",
+                    has_master ? ", master" : "");
+  OuterKernel *t = &c.kernel.outer;
+  *t = (OuterKernel){
+      .number = (guint8)number, .is_before = (guint8)is_before, .n = n, .share = 0.25f, .lr = 0.7f, .factor = 0.9f};
+  case_out(&c, &t->weight, number, n, -1, 1);
+  case_out(&c, &t->anchor, NUMBER_FP32, n, -1, 1);
+  case_out(&c, &t->m, NUMBER_FP32, n, -0.1, 0.1);
+  case_out(&c, &t->sum, NUMBER_FP32, n, -1, 1);
+  if (has_master)
+    case_out(&c, &t->master, NUMBER_FP32, n, -1, 1);
+  case_compare(&c, comparison);
+}
+
 /* Made with a scale and powers below 1; skipped with a scale above. */
 static void scaled_adam(Comparison *comparison, Number gradient, gboolean is_skipped) {
   Case c = case_new(KERNEL_ADAM, "scaled, gradient %s%s", number_name(gradient), is_skipped ? ", skipped" : "");
@@ -446,6 +462,8 @@ void compare_all_kernels(Comparison *comparison) {
   }
   for (gsize i = 0; i < G_N_ELEMENTS(numbers); i++) {
     const Number number = numbers[i];
+    for (int flags = 0; flags < 4; flags++)
+      outer(comparison, number, flags & 1, flags > 1);
     single(comparison, number);
     matmuls(comparison, number);
     compare_attention(comparison, number);

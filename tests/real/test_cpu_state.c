@@ -95,6 +95,42 @@ LOOP_TEST(fill_zeroes_its_bytes_only, n_cases()) {
 
 /* ---- state ---- */
 
+/* Two islands whose sum is twice what one has moved: the outer optimizer sees that once. */
+LOOP_TEST(an_outer_step_follows_its_momentum, n_cases()) {
+  enum { N = 5001 };
+  const Number number = case_number(_i);
+  g_auto(Tensor) weight = tensor_random(number, N, 1, 0, 1);
+  g_auto(Tensor) master = tensor_random(NUMBER_FP32, N, 1, 0, 1), anchor = tensor_random(NUMBER_FP32, N, 2, 0, 1),
+                 m = tensor_random(NUMBER_FP32, N, 3, 0, 0.1), sum = tensor_random(NUMBER_FP32, N, 4, 0, 1);
+  Kernel kernel = {.kind = KERNEL_OUTER,
+                   .outer = {.number = (guint8)number,
+                             .is_before = TRUE,
+                             .n = N,
+                             .weight = weight.data,
+                             .master = master.data,
+                             .anchor = anchor.data,
+                             .m = m.data,
+                             .sum = sum.data,
+                             .share = 0.5f,
+                             .lr = 0.7f,
+                             .factor = 0.9f}};
+  run_kernel(_i, &kernel);
+  for (gint64 i = 0; i < N; i++)
+    assert_near("difference", i, tensor_get(&sum, i), anchor.x[i] - master.x[i], 1e-6, 1);
+  for (gint64 i = 0; i < N; i++)
+    ((float *)sum.data)[i] *= 2;
+  kernel.outer.is_before = FALSE;
+  run_kernel(_i, &kernel);
+  for (gint64 i = 0; i < N; i++) {
+    const double moved = anchor.x[i] - master.x[i], mean = 0.9 * m.x[i] + moved;
+    const double expected = anchor.x[i] - 0.7 * (moved + 0.9 * mean);
+    assert_near("momentum", i, tensor_get(&m, i), mean, 1e-6, 1);
+    assert_near("anchor", i, tensor_get(&anchor, i), expected, 1e-5, 1);
+    assert_near("master copy", i, tensor_get(&master, i), expected, 1e-5, 1);
+    assert_near("weight", i, tensor_get(&weight, i), expected, 0.02, 1);
+  }
+}
+
 LOOP_TEST(sums_of_squares_are_added, n_cases()) {
   Number number = case_number(_i);
   g_auto(Tensor) x = tensor_random(number, 5003, 1, 0, 3);

@@ -148,6 +148,9 @@ done <<'TABLE'
 1|cannot be trained with here under the loss scales|2|run --model m.json --dp 2 --precision fp16 --compress-grad onebit
 1|--compress-grad bf16 cannot be trained with here in --precision fp32|2|run --model m.json --dp 2 --precision fp32 --compress-grad bf16
 1|--data cannot be run here (stepsim simulate predicts it)|0|run --model m.json --data 1MB+storage=1GB/s
+1|--parameter-servers 2: other servers than workers, in step|w|run --model m.json --dp 2 --parameter-servers 2
+1|--outer mean+delay=1: sums that run beside steps|w|run --model m.json --dp 2 --islands 2 --local-steps 2 --outer mean+delay=1
+1|--outer mean+bytes=1: sums of another width than 4 bytes|w|run --model m.json --dp 2 --islands 2 --local-steps 2 --outer mean+bytes=1
 1|--offload-weights host cannot be trained with here where weights are in one shard|0|run --model m.json --zero 3 --offload-optimizer host --offload-weights host
 1|--offload-optimizer and -weights nvme cannot be trained with here (stepsim simulate predicts it)|0|run --model m.json --offload-optimizer nvme
 1|--precision fp32 and --recipe megatron clash;use --recipe fp32|0|run --model m.json --precision fp32 --recipe megatron

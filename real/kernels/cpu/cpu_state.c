@@ -70,6 +70,42 @@ CPU_KERNEL(adam) {
   }
 }
 
+/* One chunk, p in fp32. */
+static void outer_chunk(const OuterKernel *outer, gint64 first, gint64 n, float *p) {
+  float *anchor = outer->anchor + first, *m = outer->m + first, *sum = outer->sum + first;
+  const float share = outer->share, lr = outer->lr, factor = outer->factor;
+#pragma omp simd
+  for (gint64 i = 0; i < n; i++) {
+    if (outer->is_before) {
+      sum[i] = anchor[i] - p[i];
+      continue;
+    }
+    const float d = share * sum[i], mean = factor * m[i] + d;
+    m[i] = mean;
+    anchor[i] -= lr * (d + factor * mean);
+    p[i] = anchor[i];
+  }
+}
+
+CPU_KERNEL(outer) {
+  const OuterKernel *outer = &kernel->outer;
+  const Number number = (Number)outer->number;
+  float *buffer = cpu_scratch_floats(scratch, CHUNK);
+  for (gint64 first = 0; first < outer->n; first += CHUNK) {
+    const gint64 n = MIN(CHUNK, outer->n - first);
+    if (outer->master != NULL) {
+      outer_chunk(outer, first, n, outer->master + first);
+      if (!outer->is_before)
+        numbers_round(outer->master + first, n, number, element_of(outer->weight, number, first));
+      continue;
+    }
+    float *p = row_open(outer->weight, number, first, n, buffer);
+    outer_chunk(outer, first, n, p);
+    if (!outer->is_before)
+      row_close(outer->weight, number, first, n, p);
+  }
+}
+
 CPU_KERNEL(loss_scale) {
   const LossScaleKernel *task = &kernel->loss_scale;
   *task->to = loss_scale_next(task->from, *task->norm_squared, task->beta1, task->beta2);

@@ -57,6 +57,23 @@ template <typename T, typename G> __global__ void adam(AdamKernel k) {
   }
 }
 
+template <typename T> __global__ void outer(OuterKernel k) {
+  T *weight = (T *)k.weight;
+  for (int64_t i = thread_here(); i < k.n; i += (int64_t)gridDim.x * blockDim.x) {
+    if (k.is_before) {
+      k.sum[i] = k.anchor[i] - (k.master == nullptr ? to_float(weight[i]) : k.master[i]);
+      continue;
+    }
+    const float d = k.share * k.sum[i], m = k.factor * k.m[i] + d;
+    const float p = k.anchor[i] - k.lr * (d + k.factor * m);
+    k.m[i] = m;
+    k.anchor[i] = p;
+    if (k.master != nullptr)
+      k.master[i] = p;
+    weight[i] = from_float<T>(p);
+  }
+}
+
 __global__ void loss_scale(LossScaleKernel k) {
   *k.to = loss_scale_next(k.from, *k.norm_squared, k.beta1, k.beta2);
 }
@@ -78,6 +95,14 @@ cudaError_t cuda_adam(const AdamKernel *k, void *, cudaStream_t stream) {
     using T = decltype(zero);
     using G = decltype(gradient_zero);
     adam<T, G><<<blocks, BLOCK_THREADS, 0, stream>>>(*k);
+  });
+}
+
+cudaError_t cuda_outer(const OuterKernel *k, void *, cudaStream_t stream) {
+  const unsigned blocks = (unsigned)MIN(1 << 20, MAX(1, ceil_div(k->n, BLOCK_THREADS)));
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    outer<T><<<blocks, BLOCK_THREADS, 0, stream>>>(*k);
   });
 }
 

@@ -245,7 +245,10 @@ static gboolean run_compute(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
   const Work *work = &g_array_index(executor->program->works, Work, op->work);
   if (work->phase == PHASE_OPTIMIZER) {
-    run_optimizer(executor, op);
+    if (work->is_outer)
+      state_outer_step(executor->trainer, executor->streams[op->stream]);
+    else
+      run_optimizer(executor, op);
     return TRUE;
   }
   const int zero = executor->trainer->parameters->zero;
@@ -352,6 +355,15 @@ static gboolean run_fetch(Executor *executor, int index, DeviceStream *stream, G
   return TRUE;
 }
 
+/* The ranks that share what servers update: of a push or a pull each rank is a group of its own. */
+static CommGroup *servers_group(const Executor *executor) {
+  const GArray *groups = executor->program->groups;
+  guint i = 0;
+  while (g_array_index(groups, Group, i).route != ROUTE_SERVE)
+    i++;
+  return executor->groups[i];
+}
+
 static gboolean run_collective(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
   const Transfer *transfer = transfer_of(executor, op);
@@ -390,6 +402,18 @@ static gboolean run_collective(Executor *executor, int index, GError **error) {
     return TRUE;
   case ACTION_NORM:
     state_norm(trainer, op->step, group, stream);
+    return TRUE;
+  case ACTION_PUSH:
+    state_push(trainer, op, transfer, servers_group(executor), stream);
+    return TRUE;
+  case ACTION_SERVE:
+    state_serve(trainer, op, transfer, stream);
+    return TRUE;
+  case ACTION_PULL:
+    state_pull(trainer, op, transfer, servers_group(executor), stream);
+    return TRUE;
+  case ACTION_OUTER_SUM:
+    state_outer_sum(trainer, group, stream);
     return TRUE;
   case ACTION_KEPT: /* here vectors are sharded, and gathered with the matrices */
     return TRUE;
@@ -475,10 +499,13 @@ static int issue_batch(Executor *executor, int first, GError **error) {
 static gboolean run_hook(Executor *executor, int index, GError **error) {
   const Execution *execution = executor->execution;
   const Op *op = &executor->list->ops[index];
-  if (op->action != ACTION_OPTIMIZER || op->unit > 0 || execution->hook == NULL)
+  const gboolean is_first_update =
+      op->action == ACTION_OPTIMIZER ? op->unit == 0 : op->action == ACTION_SERVE && executor->served_step < op->step;
+  if (!is_first_update || execution->hook == NULL)
     return TRUE;
   if (op->kind == OP_HOST && executor->device_updates) /* the device's own update came first */
     return TRUE;
+  executor->served_step = op->step;
   if (op->kind != OP_HOST) /* the host itself waits for a host op's inputs */
     wait_for_inputs(executor, index);
   return executor_drain(executor, error) && execution->hook(executor->trainer, op->step, execution->hook_data, error);

@@ -39,6 +39,7 @@ struct Executor {
   PoolPiece **saved;  /* [stage · micro-batches + micro-batch][n_saved_layers] on the host; NULL: no offloading */
   Pool saved_pool;    /* of host memory */
   int n_saved_layers; /* maximum over stages */
+  int served_step;    /* the latest whose updates have begun; −1: none yet */
   int *stage_reduce;  /* [stages] the reduction that each stage's own bucket was opened for; −1: none yet */
   const Op *backward; /* the latest backward of a layer; NULL: none yet */
   char *output, *gradient_out; /* of the forward and the backward being issued */

@@ -247,7 +247,7 @@ gboolean executor_open(Executor *executor, GError **error) {
 
 gboolean executor_setup(Executor *executor, GError **error) {
   const Execution *execution = executor->execution;
-  executor->open_reduce = executor->used_by = -1;
+  executor->open_reduce = executor->used_by = executor->served_step = -1;
   size_tables(executor);
   find_actions(executor);
   executor->comm = comm_start(execution->comm, execution->world, executor->device, error);

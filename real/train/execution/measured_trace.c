@@ -64,7 +64,7 @@ double *measured_losses(World *world, const Workload *workload, int n_steps, con
   double *sums = g_new0(double, n_steps);
   for (int rank = 0; rank < layout->n_ranks; rank++)
     for (int step = 0; step < n_steps && is_first(layout, rank); step++)
-      sums[step] += all[rank * n_steps + step];
+      sums[step] += all[rank * n_steps + step] / workload->method->islands;
   return sums;
 }
 

@@ -27,7 +27,7 @@ static Dropout dropout_of(const ItemCall *call, Drop drop) {
 static gint64 first_sequence(const ItemCall *call) {
   const Method *method = call->trainer->workload->method;
   const gint64 before = call->trainer->parameters->at.at[AXIS_DP] * method->n_micro_batches + call->micro_batch;
-  return before * method->micro_batch;
+  return before * method->micro_batch + call->trainer->training.island * method->global_batch;
 }
 
 ScoreDropout item_score_dropout(const ItemCall *call) {

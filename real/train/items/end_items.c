@@ -105,7 +105,8 @@ void item_sum_loss(const ItemCall *call) {
 static void run_loss(const ItemCall *call) {
   const LocalSizes *local = item_local_sizes(call);
   const Method *method = call->trainer->workload->method;
-  const double scale = loss_weight(call) / ((double)method->global_batch * (double)method->seq_len);
+  const double sequences = (double)method->global_batch / method->islands; /* whose mean is an island's loss */
+  const double scale = loss_weight(call) / (sequences * (double)method->seq_len);
   const SavedHead head = activations_head(item_memory(call), call->slot, call->mtp);
   Kernel kernel = {.kind = (guint8)call->argument,
                    .loss = {.number = (guint8)call->trainer->parameters->number,

@@ -5,6 +5,7 @@
 #include "plan.h"
 #include "plan_program.h"
 #include "records.h"
+#include "state.h"
 
 #include <math.h>
 #include <string.h>
@@ -46,14 +47,19 @@ static Workload *alone_workload(const Workload *workload, Precision precision) {
   plan->recompute_layers = 0;
   plan->offload = (Offload){0};
   plan->compression = (GradCompression){0};
+  plan->global_batch /= plan->islands; /* it stands for one */
+  plan->islands = plan->local_steps = 1;
+  plan->servers = (Servers){.local = 1};
+  plan->outer.fragments = 1;
+  plan->outer.delay = 0;
   plan->n_micro_batches = plan->global_batch / plan->micro_batch;
   g_clear_pointer(&plan->pipeline_layout, g_free);
   plan_set_schedule(plan, "1f1b");
   return workload_new(workload->model, plan, NULL);
 }
 
-static gboolean run_alone(const Execution *execution, Precision precision, Follower *follower, double *losses,
-                          GError **error) {
+static gboolean run_alone(const Execution *execution, Precision precision, int island, Follower *follower,
+                          double *losses, GError **error) {
   g_autoptr(Workload) workload = alone_workload(execution->workload, precision);
   g_autoptr(Program) program = program_of_plan(workload, error);
   if (program == NULL)
@@ -66,24 +72,27 @@ static gboolean run_alone(const Execution *execution, Precision precision, Follo
   if (execution->check_device != NULL)
     alone.device = execution->check_device;
   alone.training.lr = 0; /* it takes over the ranks' weights */
+  alone.training.island = island;
+  alone.training.n_islands = execution->workload->method->islands;
   alone.hook = follow;
   alone.hook_data = follower;
   ExecutionResult result;
   const gboolean ok = execute(&alone, &result, error);
   if (ok)
-    memcpy(losses, result.losses, sizeof *losses * (gsize)program->n_steps);
+    for (int step = 0; step < program->n_steps; step++)
+      losses[step] += result.losses[step] / execution->workload->method->islands;
   else
     g_prefix_error(error, "the same model on one rank, in %s: ", precision_info(precision)->name);
   execution_result_clear(&result);
   return ok;
 }
 
-/* Runs the same model on one rank with the ranks' weights, `own`. NULL with the error set if it cannot run. `names`
- * (may be NULL): receives the names of its tensors. */
-static GHashTable *run_reference(const Execution *execution, Precision precision, GHashTable *own, GPtrArray **names,
-                                 double *losses, GError **error) {
+/* Runs the same model on one rank with the weights of an island's ranks, `own`. NULL with the error set if it cannot
+ * run. `names` (may be NULL): receives the names of its tensors. `losses`: it adds the island's share of the mean. */
+static GHashTable *run_reference(const Execution *execution, Precision precision, int island, GHashTable *own,
+                                 GPtrArray **names, double *losses, GError **error) {
   g_autoptr(GByteArray) records = g_byte_array_new();
-  if (!run_alone(execution, precision, &(Follower){records, own}, losses, error))
+  if (!run_alone(execution, precision, island, &(Follower){records, own}, losses, error))
     return NULL;
   if (names != NULL)
     *names = records_tensor_names(records);
@@ -245,7 +254,7 @@ static double clipping(const Comparison *c, int step) {
   const double most = c->execution->training.max_norm;
   double mean2;
   const double norm = sqrt(model_norm2(c, c->own, step, &mean2));
-  return c->execution->workload->plan->grad_norm_barrier && norm > most ? most / norm : 1;
+  return state_clips(c->execution->workload->method) && norm > most ? most / norm : 1;
 }
 
 /* A step of Adam on a tensor, as the ranks made it. */
@@ -269,26 +278,44 @@ static gboolean may_be_frozen(const Comparison *c, const Whole *gradient, const 
   return is_zero;
 }
 
+/* Advances the moments by a step. */
+static void begin_update(Moments *moments) {
+  moments->n_made++;
+}
+
+/* What Adam adds to element i. Advances its moments. */
+static double adam_of(const Comparison *c, const Update *update, Moments *moments, gint64 i) {
+  const Training *t = &c->execution->training;
+  const double correction1 = 1 - pow(t->beta1, moments->n_made), correction2 = 1 - pow(t->beta2, moments->n_made);
+  const double g = update->scale * update->gradient->values[i];
+  double *m = &moments->m[i], *v = &moments->v[i];
+  *m = t->beta1 * *m + (1 - t->beta1) * g;
+  *v = t->beta2 * *v + (1 - t->beta2) * g * g;
+  return -t->lr * (*m / correction1 / (sqrt(*v / correction2) + t->epsilon) + t->decay * update->before->values[i]);
+}
+
+/* The squared error of a weight that has been rounded `n_rounded` times. */
+static double squared_error(double error, double weight, Rounding rounding, int n_rounded) {
+  error = fabs(error) - n_rounded * MAX(rounding.share * fabs(weight), rounding.least);
+  return isfinite(error) ? MAX(error, 0) * MAX(error, 0) : INFINITY;
+}
+
+static double relative(double error2, double sum2) {
+  return error2 > 0 ? sqrt(error2 / MAX(sum2, G_MINDOUBLE)) : 0;
+}
+
 /* ‖ΔW − ΔW′‖ / ‖ΔW′‖ less rounding, ΔW the ranks' update and ΔW′ Adam's. Advances the moments by a step. */
 static double update_error(const Comparison *c, const Update *update, Moments *moments) {
-  const Training *t = &c->execution->training;
   const Rounding rounding = rounding_of(c->execution->workload->plan);
-  const int step = ++moments->n_made;
-  const double correction1 = 1 - pow(t->beta1, step), correction2 = 1 - pow(t->beta2, step);
   const float *before = update->before->values, *after = update->after->values;
-  double *m = moments->m, *v = moments->v, error2 = update->after->copies2, sum2 = 0;
+  double error2 = update->after->copies2, sum2 = 0;
+  begin_update(moments);
   for (gint64 i = 0; i < update->gradient->n; i++) {
-    const double g = update->scale * update->gradient->values[i];
-    m[i] = t->beta1 * m[i] + (1 - t->beta1) * g;
-    v[i] = t->beta2 * v[i] + (1 - t->beta2) * g * g;
-    const double expected =
-        -t->lr * (m[i] / correction1 / (sqrt(v[i] / correction2) + t->epsilon) + t->decay * before[i]);
-    const double found = (double)after[i] - before[i];
-    const double error = fabs(found - expected) - MAX(rounding.share * fabs((double)after[i]), rounding.least);
-    error2 += isfinite(error) ? MAX(error, 0) * MAX(error, 0) : INFINITY;
+    const double expected = adam_of(c, update, moments, i), found = (double)after[i] - before[i];
+    error2 += squared_error(found - expected, after[i], rounding, 1);
     sum2 += expected * expected;
   }
-  return error2 > 0 ? sqrt(error2 / MAX(sum2, G_MINDOUBLE)) : 0;
+  return relative(error2, sum2);
 }
 
 static void compare_updates(const Comparison *c, const char *name, const double *scales) {
@@ -317,50 +344,188 @@ static void compare_updates(const Comparison *c, const char *name, const double 
   }
 }
 
+/* --- outer steps of islands --- */
+
+/* What is followed of a tensor: Adam's moments on each island, the anchor and the outer momentum. */
+typedef struct {
+  Moments *of_island; /* [islands] */
+  double *anchor, *m, *moved;
+} Followed;
+
+/* The islands' weights after an outer step, each its own Adam step, then the outer one, as outer_step.h has it: worst
+ * error of all islands relative to how far the anchor moved. */
+static double outer_error(const Comparison *islands, const Update *updates, Followed *followed) {
+  const Method *method = islands->execution->workload->method;
+  const Rounding rounding = rounding_of(islands->execution->workload->plan);
+  const int n_islands = method->islands, n_rounded = 4; /* by Adam, in the difference, the sum and the step */
+  const gint64 n = updates->gradient->n;
+  double sum2 = 0, worst = 0;
+  memset(followed->moved, 0, sizeof(double) * (gsize)n);
+  for (int k = 0; k < n_islands; k++) {
+    begin_update(&followed->of_island[k]);
+    for (gint64 i = 0; i < n; i++)
+      followed->moved[i] += (followed->anchor[i] - updates[k].before->values[i] -
+                             adam_of(&islands[k], &updates[k], &followed->of_island[k], i)) /
+                            n_islands;
+  }
+  for (gint64 i = 0; i < n; i++) {
+    followed->m[i] = method->outer.momentum * followed->m[i] + followed->moved[i];
+    const double step = method->outer.lr * (followed->moved[i] + method->outer.momentum * followed->m[i]);
+    followed->anchor[i] -= step;
+    sum2 += step * step;
+  }
+  for (int k = 0; k < n_islands; k++) {
+    double error2 = updates[k].after->copies2;
+    for (gint64 i = 0; i < n; i++)
+      error2 +=
+          squared_error(updates[k].after->values[i] - followed->anchor[i], followed->anchor[i], rounding, n_rounded);
+    worst = MAX(worst, relative(error2, sum2));
+  }
+  for (gint64 i = 0; i < n; i++)
+    followed->anchor[i] = updates->after->values[i]; /* rounding does not add up */
+  return worst;
+}
+
+/* FALSE: some are missing. */
+static gboolean find_updates(const Comparison *islands, int n_islands, int step, const char *name,
+                             double *const *scales, Update *updates) {
+  for (int k = 0; k < n_islands; k++) {
+    const Whole *gradient = records_find(islands[k].own, RECORD_GRADIENT, step, name);
+    const Whole *before = records_find(islands[k].own, RECORD_WEIGHT, step, name);
+    const Whole *after = records_find(islands[k].own, RECORD_WEIGHT, step + 1, name);
+    if (gradient == NULL || before == NULL || after == NULL)
+      return FALSE;
+    updates[k] = (Update){gradient, before, after, scales[k][step]};
+  }
+  return TRUE;
+}
+
+static void compare_island_steps(const Comparison *islands, const char *name, double *const *scales,
+                                 Followed *followed) {
+  const Method *method = islands->execution->workload->method;
+  const int n_islands = method->islands;
+  CheckReport *report = islands->report;
+  g_autofree Update *updates = g_new(Update, n_islands);
+  for (int step = 0; step < report->n_steps; step++) {
+    CheckedStep *checked = &report->steps[step];
+    if (!find_updates(islands, n_islands, step, name, scales, updates)) {
+      report->n_missing++;
+      return;
+    }
+    if (may_be_frozen(islands, updates->gradient)) {
+      for (int k = 0; k < n_islands; k++)
+        if (distance2(updates[k].after, updates[k].before) > 0)
+          note(INFINITY, name, &checked->update_error, checked->update_worst); /* it should not have changed */
+      continue;
+    }
+    if ((report->n_steps - 1 - step) % method->outer_period == 0) {
+      note(outer_error(islands, updates, followed), name, &checked->update_error, checked->update_worst);
+      continue;
+    }
+    for (int k = 0; k < n_islands; k++)
+      note(update_error(&islands[k], &updates[k], &followed->of_island[k]), name, &checked->update_error,
+           checked->update_worst);
+  }
+}
+
+static double *doubles_new(GPtrArray *owner, gint64 n) {
+  double *values = g_new0(double, n);
+  g_ptr_array_add(owner, values);
+  return values;
+}
+
+static void compare_island_updates(const Comparison *islands, const char *name, double *const *scales) {
+  const int n_islands = islands->execution->workload->method->islands;
+  const Whole *first = records_find(islands->reference, RECORD_WEIGHT, 0, name);
+  g_autoptr(GPtrArray) all = g_ptr_array_new_with_free_func(g_free);
+  g_autofree Moments *moments = g_new0(Moments, n_islands);
+  for (int k = 0; k < n_islands; k++) {
+    const Whole *before = records_find(islands[k].own, RECORD_WEIGHT, 0, name);
+    if (before == NULL || distance2(before, first) > 0) /* the first weights already differ */
+      note(INFINITY, name, &islands->report->steps[0].update_error, islands->report->steps[0].update_worst);
+    moments[k] = (Moments){doubles_new(all, first->n), doubles_new(all, first->n), 0};
+  }
+  Followed followed = {moments, doubles_new(all, first->n), doubles_new(all, first->n), doubles_new(all, first->n)};
+  for (gint64 i = 0; i < first->n; i++)
+    followed.anchor[i] = first->values[i];
+  compare_island_steps(islands, name, scales, &followed);
+}
+
 /* --- the whole check --- */
 
-static void compare_all(const Execution *execution, CheckReport *report, GHashTable *reference, GHashTable *own,
+/* [islands] of both tables; without islands one. */
+static void compare_all(const Execution *execution, CheckReport *report, GPtrArray *references, GPtrArray *owns,
                         GPtrArray *names) {
-  g_autofree double *rounding = g_new0(double, names->len);
-  const Comparison c = {execution, report, reference, own, NULL, rounding, names};
+  const int n_islands = (int)owns->len;
+  g_autoptr(GPtrArray) all = g_ptr_array_new_with_free_func(g_free);
+  g_autofree Comparison *islands = g_new(Comparison, n_islands);
+  g_autofree double **scales = g_new(double *, n_islands);
   report->n_tensors = names->len;
-  g_autofree double *scales = g_new(double, report->n_steps);
-  for (int step = 0; step < report->n_steps; step++) {
-    compare_scales(&c, step);
-    count_missing(&c, step);
-    compare_gradients(&c, step);
-    scales[step] = clipping(&c, step);
+  for (int k = 0; k < n_islands; k++) {
+    islands[k] = (Comparison){
+        execution, report, references->pdata[k], owns->pdata[k], NULL, doubles_new(all, names->len), names};
+    scales[k] = doubles_new(all, report->n_steps);
+    for (int step = 0; step < report->n_steps; step++) {
+      compare_scales(&islands[k], step);
+      count_missing(&islands[k], step);
+      compare_gradients(&islands[k], step);
+      scales[k][step] = clipping(&islands[k], step);
+    }
   }
   for (guint i = 0; i < names->len; i++)
-    compare_updates(&c, g_ptr_array_index(names, i), scales);
+    if (n_islands > 1)
+      compare_island_updates(islands, g_ptr_array_index(names, i), scales);
+    else
+      compare_updates(islands, g_ptr_array_index(names, i), scales[0]);
   check_report_judge(report);
 }
 
 /* Measures what the precision alone does to gradients and losses: runs the same model on one rank once more, in a wider
  * one. */
-static gboolean compare_with_rounding(const Execution *execution, CheckReport *report, GHashTable *reference,
-                                      GHashTable *own, GPtrArray *names, GError **error) {
+static gboolean compare_with_rounding(const Execution *execution, CheckReport *report, GPtrArray *references,
+                                      GPtrArray *owns, GPtrArray *names, GError **error) {
   g_autofree double *losses = g_new0(double, report->n_steps);
   const gboolean is_fp8 = execution->workload->plan->precision == PRECISION_FP8;
   const Precision wider = is_fp8 ? PRECISION_BF16 : PRECISION_FP32;
-  g_autoptr(GHashTable) exact = run_reference(execution, wider, own, NULL, losses, error);
-  if (exact == NULL)
-    return FALSE;
-  g_autofree double *rounding = g_new0(double, names->len);
-  const Comparison c = {execution, report, reference, own, exact, rounding, names};
-  report->knows_rounding = TRUE;
-  for (int step = 0; step < report->n_steps; step++) {
-    CheckedStep *checked = &report->steps[step];
-    checked->gradient_error = checked->gradient_share = 0;
-    compare_gradients(&c, step);
-    check_report_note_exact_loss(report, step, losses[step]);
+  for (int step = 0; step < report->n_steps; step++)
+    report->steps[step].gradient_error = report->steps[step].gradient_share = 0;
+  for (guint k = 0; k < owns->len; k++) {
+    g_autoptr(GHashTable) exact = run_reference(execution, wider, (int)k, owns->pdata[k], NULL, losses, error);
+    if (exact == NULL)
+      return FALSE;
+    g_autofree double *rounding = g_new0(double, names->len);
+    const Comparison c = {execution, report, references->pdata[k], owns->pdata[k], exact, rounding, names};
+    report->knows_rounding = TRUE;
+    for (int step = 0; step < report->n_steps; step++)
+      compare_gradients(&c, step);
   }
+  for (int step = 0; step < report->n_steps; step++)
+    check_report_note_exact_loss(report, step, losses[step]);
   check_report_judge(report);
   return TRUE;
 }
 
-/* Runs the Program and collects what every rank holds. `own`, `losses`: on rank 0, NULL elsewhere. */
-static gboolean run_written(const Execution *execution, GHashTable **own, double **losses, ExecutionResult *result,
+/* An array of tables of Whole by key. */
+static GPtrArray *tables_new(void) {
+  return g_ptr_array_new_with_free_func((GDestroyNotify)g_hash_table_unref);
+}
+
+/* The records of each island, whose ranks are consecutive. */
+static GPtrArray *lay_islands(const guint8 *all, const gsize *sizes, int n_ranks, int n_islands) {
+  GPtrArray *owns = tables_new();
+  for (int k = 0, rank = 0; k < n_islands; k++) {
+    gsize n = 0;
+    for (int i = 0; i < n_ranks / n_islands; i++)
+      n += sizes[rank++];
+    g_ptr_array_add(owns, records_lay(all, n));
+    all += n;
+  }
+  return owns;
+}
+
+/* Runs the Program and collects what every rank holds: `owns` a table for each island. It and `losses`: on rank 0, NULL
+ * elsewhere. */
+static gboolean run_written(const Execution *execution, GPtrArray **owns, double **losses, ExecutionResult *result,
                             GError **error) {
   g_autoptr(GByteArray) records = g_byte_array_new();
   Execution written = *execution;
@@ -371,10 +536,8 @@ static gboolean run_written(const Execution *execution, GHashTable **own, double
   *losses = measured_losses(execution->world, execution->workload, execution->program->n_steps, result);
   g_autofree gsize *sizes = NULL;
   g_autofree guint8 *all = world_gather(execution->world, records->data, records->len, &sizes);
-  gsize n = 0;
-  for (int rank = 0; all != NULL && rank < world_size(execution->world); rank++)
-    n += sizes[rank];
-  *own = all != NULL ? records_lay(all, n) : NULL;
+  if (all != NULL)
+    *owns = lay_islands(all, sizes, world_size(execution->world), execution->workload->method->islands);
   return TRUE;
 }
 
@@ -382,27 +545,31 @@ static gboolean run_and_compare(const Execution *execution, CheckReport *report,
                                 GError **error) {
   const int n_steps = execution->program->n_steps;
   memset(report, 0, sizeof *report);
-  g_autoptr(GHashTable) own = NULL;
+  g_autoptr(GPtrArray) owns = NULL, references = tables_new();
   g_autofree double *losses = NULL;
-  if (!run_written(execution, &own, &losses, result, error))
+  if (!run_written(execution, &owns, &losses, result, error))
     return FALSE;
-  if (own == NULL)
+  if (owns == NULL)
     return TRUE;
   g_autofree double *reference_losses = g_new0(double, n_steps);
   g_autoptr(GPtrArray) names = NULL;
   const Precision precision = execution->workload->plan->precision;
-  g_autoptr(GHashTable) reference = run_reference(execution, precision, own, &names, reference_losses, error);
-  if (reference == NULL)
-    return FALSE;
+  for (guint k = 0; k < owns->len; k++) {
+    GHashTable *reference =
+        run_reference(execution, precision, (int)k, owns->pdata[k], k == 0 ? &names : NULL, reference_losses, error);
+    if (reference == NULL)
+      return FALSE;
+    g_ptr_array_add(references, reference);
+  }
   check_report_init(report, n_steps, execution->workload->method);
   for (int i = 0; i < n_steps; i++) {
     report->steps[i].loss = losses[i];
     report->steps[i].reference_loss = reference_losses[i];
   }
-  compare_all(execution, report, reference, own, names);
+  compare_all(execution, report, references, owns, names);
   const gboolean is_done = report->is_passed && precision != PRECISION_FP8; /* which is always compared with bf16 */
   return is_done || precision == PRECISION_FP32 ||
-         compare_with_rounding(execution, report, reference, own, names, error);
+         compare_with_rounding(execution, report, references, owns, names, error);
 }
 
 /* `kept`: receives the run's results; may be NULL. */

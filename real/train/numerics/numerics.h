@@ -13,6 +13,10 @@
  * bounds are exceeded without it; in fp8 always, and what it measures has bounds of its own, so that fp8 that is wrong
  * on all ranks alike is noticed.
  *
+ * Islands of local SGD are compared one by one, each with a run of its own on its part of the batch; what an outer step
+ * makes of them is compared with what it should (outer_step.h), of Adam's steps on all islands, computed here in
+ * double.
+ *
  * An error in one micro-batch of many may be smaller than rounding: one sum over tp left out of 16 micro-batches
  * cannot be seen in bf16. So such a Program is also run in fp32, on the ranks and on one, under the fp32 bounds. One in
  * fp8 then makes the same copies for its products, in fp32.

@@ -28,7 +28,7 @@ static void add_block(const Parameters *parameters, GArray *blocks, BlockKind ki
   const gboolean of_experts = kind == BLOCK_EXPERTS;
   Block block = {.kind = kind, .stage = stage, .layer = layer};
   block.n_shards = of_experts ? parameters->n_expert_shards : parameters->n_shards;
-  block.zero = block.n_shards > 1 ? parameters->workload->method->zero : 0;
+  block.zero = block.n_shards > 1 ? parameters->zero_of_shards : 0;
   block_lay_out(parameters, &block, seed);
   block.shard_n = block.n / block.n_shards;
   block.shard_first = (of_experts ? parameters->expert_shard : parameters->shard) * block.shard_n;
@@ -113,6 +113,12 @@ static gboolean allocate_optimizer(const Parameters *parameters, Block *block, G
          allocate_in(parameters, TRUE, n * kernel_element_bytes(parameters->number), &block->host_weight, error);
 }
 
+static gboolean allocate_outer(const Parameters *parameters, Block *block, GError **error) {
+  const gint64 bytes = parameters->workload->method->islands > 1 ? 4 * block->shard_n : 0;
+  return allocate(parameters, bytes, &block->anchor, error) && allocate(parameters, bytes, &block->outer_m, error) &&
+         allocate(parameters, bytes, &block->outer_sum, error);
+}
+
 /* Whether ZeRO-3's shards are on the host, to be fetched before each gather. */
 static gboolean has_weights_on_host(const Parameters *parameters) {
   return parameters->workload->method->offload.weights == TIER_HOST;
@@ -148,7 +154,7 @@ static gboolean allocate_block(const Parameters *parameters, Block *block, GErro
          allocate(parameters, block_gradient_n(block) * kernel_element_bytes(parameters->gradient_number),
                   &block->gradient, error) &&
          allocate(parameters, place_narrow(parameters, block), &block->narrow, error) &&
-         allocate_optimizer(parameters, block, error);
+         allocate_optimizer(parameters, block, error) && allocate_outer(parameters, block, error);
 }
 
 static void launch_convert(DeviceStream *stream, const float *from, Number number, void *to, gint64 n) {
@@ -156,6 +162,25 @@ static void launch_convert(DeviceStream *stream, const float *from, Number numbe
       .kind = KERNEL_CONVERT,
       .convert = {.from_number = NUMBER_FP32, .to_number = (guint8)number, .n = n, .from = from, .to = to}};
   stream->device->type->launch(stream, &kernel);
+}
+
+/* The anchor is where training begins: the master copy, or the weight as it is rounded. The momentum is zero. */
+static void fill_outer(const Block *block, float *scratch, Number number, DeviceStream *stream) {
+  const float *first = scratch + block->shard_first;
+  if (block->kept.master == NULL) {
+    launch_convert(stream, first, number, block->outer_sum, block->shard_n);
+    const Kernel back = {.kind = KERNEL_CONVERT,
+                         .convert = {.from_number = (guint8)number,
+                                     .to_number = NUMBER_FP32,
+                                     .n = block->shard_n,
+                                     .from = block->outer_sum,
+                                     .to = block->anchor}};
+    stream->device->type->launch(stream, &back);
+  } else {
+    stream->device->type->copy(stream, block->anchor, first, 4 * block->shard_n);
+  }
+  const Kernel zero = {.kind = KERNEL_FILL, .fill = {.bytes = 4 * block->shard_n, .to = block->outer_m}};
+  stream->device->type->launch(stream, &zero);
 }
 
 static void fill_block(const Parameters *parameters, const Block *block, float *scratch, DeviceStream *stream) {
@@ -192,6 +217,8 @@ static void fill_block(const Parameters *parameters, const Block *block, float *
     device->copy(stream, block->on_host.master, own, 4 * block->host_n);
   if (block->kept.master != NULL)
     device->copy(stream, block->kept.master, own + block->host_n, 4 * (block->shard_n - block->host_n));
+  if (block->anchor != NULL)
+    fill_outer(block, scratch, parameters->number, stream);
 }
 
 static gboolean fill_blocks(const Parameters *parameters, DeviceStream *stream, GError **error) {
@@ -222,6 +249,10 @@ static void place_experts(Parameters *parameters, int rank) {
   parameters->n_expert_shards = zero_shards_optimizer(parameters->workload->method->zero) ? layout->n_expert_shards : 1;
   parameters->expert_shard =
       parameters->n_expert_shards > 1 ? layout_group_place(layout, AXIS_BIT_EXPERT_SHARD, rank) : 0;
+  if (servers_are_used(&parameters->workload->method->servers)) {
+    parameters->n_expert_shards = parameters->n_shards;
+    parameters->expert_shard = parameters->shard;
+  }
   parameters->first_expert = layout_group_place(layout, AXIS_BIT(AXIS_EP), rank) * parameters->local.n_experts;
 }
 
@@ -237,8 +268,14 @@ Parameters *parameters_new(const Workload *workload, const gboolean *is_local, i
   parameters->n_shards = zero_shards_optimizer(method->zero) ? workload->layout.n_shards : 1;
   parameters->shard =
       layout_group_place(&workload->layout, AXIS_BIT(AXIS_CP) | AXIS_BIT_DP_SHARD, rank) % parameters->n_shards;
+  parameters->zero_of_shards = method->zero;
+  if (servers_are_used(&method->servers)) { /* each rank is a server too, of its part, as under ZeRO-1 */
+    parameters->n_shards = method->data_ranks;
+    parameters->shard = layout_group_place(&workload->layout, AXIS_BIT(AXIS_DP), rank);
+    parameters->zero_of_shards = 1;
+  }
   place_experts(parameters, rank);
-  parameters->zero = MAX(parameters->n_shards, parameters->n_expert_shards) > 1 ? method->zero : 0;
+  parameters->zero = MAX(parameters->n_shards, parameters->n_expert_shards) > 1 ? parameters->zero_of_shards : 0;
   parameters->number = precision_info(method->precision)->element;
   parameters->gradient_number = method->recipe.gradients == 4 ? NUMBER_FP32 : parameters->number;
   parameters->first_of_stage = g_new(int, workload->n_stages);
@@ -259,8 +296,8 @@ void parameters_free(Parameters *parameters) {
   const DeviceType *device = parameters->device->type;
   for (int i = 0; i < parameters->n_blocks; i++) {
     Block *block = &parameters->blocks[i];
-    void *const memory[] = {block->weight,      block->gradient, block->lost,  block->narrow,
-                            block->kept.master, block->kept.m,   block->kept.v};
+    void *const memory[] = {block->weight, block->gradient, block->lost,   block->narrow,  block->kept.master,
+                            block->kept.m, block->kept.v,   block->anchor, block->outer_m, block->outer_sum};
     void *const host[] = {block->on_host.master, block->on_host.m, block->on_host.v, block->host_gradient,
                           block->host_weight};
     for (gsize k = 0; k < G_N_ELEMENTS(memory); k++)

@@ -118,6 +118,9 @@ typedef struct {
   OptimizerState kept; /* [shard_n - host_n] */
   /* host memory, owned: state of what the host updates, and what that reads and writes; [host_n] each */
   OptimizerState on_host;
+  /* with islands (outer_step.h), else NULL: where the latest outer step ended, its momentum, and the sum of what
+   * islands have moved since; [shard_n] */
+  float *anchor, *outer_m, *outer_sum;
   void *host_gradient, *host_weight;
 
   /* in fp8, unless ZeRO-3 shards the block: copies of each linear's weights, as they are and turned; owned */
@@ -140,6 +143,7 @@ typedef struct {
   int n_expert_shards, expert_shard;
   gint64 first_expert; /* of this rank */
   int zero;            /* the plan's; 0 if nothing is sharded */
+  int zero_of_shards;  /* what is sharded is as under this stage */
   Number number, gradient_number;
   Block *blocks; /* owned */
   int n_blocks;

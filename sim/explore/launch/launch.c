@@ -2,6 +2,8 @@
  * what a framework adds are its own. */
 #include "launch.h"
 
+#include "error.h"
+
 #include <string.h>
 
 #include "launch_case.h"
@@ -56,6 +58,10 @@ static LaunchCase case_of(const Workload *workload, int gpus_per_node, GPtrArray
 
 gboolean launch_check(LaunchFramework framework, const Workload *workload, GError **error) {
   LaunchCase c = case_of(workload, 1, NULL);
+  if (c.plan->islands > 1 || servers_are_used(&c.plan->servers))
+    return fail_impossible(error,
+                           "%s sums gradients over all of dp in every step: found islands %d, parameter-servers %s",
+                           names[framework], c.plan->islands, servers_text(&c.plan->servers));
   return frameworks[framework].check(&c, error);
 }
 

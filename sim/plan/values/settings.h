@@ -5,16 +5,22 @@
 #include "data_stream.h"
 #include "grad_compression.h"
 #include "offload.h"
+#include "outer_step.h"
 #include "precision.h"
 #include "quirk_values.h"
 #include "recipe.h"
 #include "recompute_modules.h"
+#include "servers.h"
 #include "training.h"
 #include "zero.h"
 
 typedef struct Settings {
   int gpus;            /* 0 until completed */
   int tp, cp, dp, pp;  /* dp 0: derived from the other sizes */
+  int islands;         /* groups of dp that sum gradients among themselves alone; 0: 1, or dp where local_steps > 1 */
+  int local_steps;     /* of an island until it meets the others */
+  OuterStep outer;     /* what islands do then */
+  Servers servers;     /* in place of sums over dp; n 0: none */
   int mtp_layers;      /* how many of the model's multi-token-prediction heads are trained */
   int ep;              /* ranks that share out the experts, taken from dp × cp (× tp) */
   int expert_tp;       /* tp of the experts: 1 or tp; 0: tp */

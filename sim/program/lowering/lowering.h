@@ -180,6 +180,15 @@ void lowering_await_sends(Op *op, const OpEditor *editor, const Method *method);
  * waits too. */
 void exchange_send_recv(Program *program, const Order *order, const Workload *workload);
 
+/* Parameters for which a rank takes outer steps: its part of those that its island holds; 0 without islands. */
+double lowering_outer_parameters(const Workload *workload, int rank);
+/* Parameter servers in place of a step's sums and optimizer; and what keeps its workers together, in all steps
+ * (servers.c). */
+void add_servers(Program *program, const Lowering *lowering);
+void add_clocks(Program *program, const Lowering *lowering);
+/* What islands do after a period of steps (outer_steps.c). */
+void add_outer_steps(Program *program, const Lowering *lowering);
+
 /* What readers bring to all steps (read_data.c). */
 void add_data(Program *program, const Lowering *lowering);
 

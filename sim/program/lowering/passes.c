@@ -22,7 +22,8 @@ static gboolean prove(const Program *program, const Order *order, GError **error
   return order->is_generated || program_verify(program, error);
 }
 
-/* steps: repeats the list for every further step, and adds what readers bring, who do not wait for a step to end. Steps
+/* steps: repeats the list for every further step, and adds what does not belong to every step alike: outer steps, and
+ * what readers bring, who do not wait for a step to end. Steps
  * are ordered by the streams themselves, and by the host, which issues no op of the next step before it has read the
  * loss. */
 static void pass_steps(Program *program, const Lowering *lowering) {
@@ -43,6 +44,8 @@ static void pass_steps(Program *program, const Lowering *lowering) {
       }
     list->n_ops = n * lowering->n_steps;
   }
+  add_outer_steps(program, lowering);
+  add_clocks(program, lowering);
   add_data(program, lowering);
 }
 

@@ -133,7 +133,8 @@ static void add_norm(Program *program, OpEditor *editor, const Workload *workloa
     axes |= AXIS_BIT_DP_SHARD | (workload->method->cp > 1 ? AXIS_BIT(AXIS_CP) : 0);
   if (workload->method->ep > 1)
     axes |= AXIS_BIT(AXIS_EP);
-  if (!workload->method->grad_norm_barrier || layout_group_size(&workload->layout, axes) * program->n_ranks == 1)
+  if (!workload->method->grad_norm_barrier || servers_are_used(&workload->method->servers) ||
+      layout_group_size(&workload->layout, axes) * program->n_ranks == 1)
     return;
   Group group = {.name = "world",
                  .axes = axes,
@@ -268,4 +269,5 @@ void pass_optimizer(Program *program, const Lowering *lowering) {
     add_sync(&editor);
     op_editor_finish(&editor);
   }
+  add_servers(program, lowering);
 }

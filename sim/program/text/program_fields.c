@@ -20,10 +20,11 @@ const char *const piece_words[N_PIECES + 1] = {"embedding",
                                                "head",
                                                NULL};
 const char *const op_kind_words[N_OP_KINDS + 1] = {"compute", "send", "recv", "collective", "host", NULL};
-const char *const axis_words[N_AXIS_BITS + 1] = {"tp",       "cp",         "ep",           "dp", "pp",
-                                                 "dp_shard", "dp_replica", "expert_shard", NULL};
+const char *const axis_words[N_AXIS_BITS + 1] = {"tp",       "cp",         "ep",           "dp",        "pp",
+                                                 "dp_shard", "dp_replica", "expert_shard", "dp_island", NULL};
 
-const char *const route_words[N_ROUTE_BITS + 1] = {"link_in", "link_out", "nvme_read", "nvme_write", "storage", NULL};
+const char *const route_words[N_ROUTE_BITS + 1] = {"link_in", "link_out", "nvme_read", "nvme_write", "storage",
+                                                   "push",    "serve",    "pull",      NULL};
 
 OpKind usual_op_kind(Stream stream) {
   static const OpKind kinds[N_STREAMS] = {

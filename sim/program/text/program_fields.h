@@ -7,9 +7,9 @@
 extern const char *const phase_words[N_PHASES + 1];
 extern const char *const piece_words[N_PIECES + 1];
 extern const char *const op_kind_words[N_OP_KINDS + 1];
-enum { N_AXIS_BITS = N_AXES + 3 };
-extern const char
-    *const axis_words[N_AXIS_BITS + 1]; /* by bit of an AxisSet: the axes, dp_shard, dp_replica, expert_shard */
+enum { N_AXIS_BITS = N_AXES + 4 };
+extern const char *const axis_words[N_AXIS_BITS + 1];   /* by bit of an AxisSet: the axes, dp_shard, dp_replica,
+                                                           expert_shard,   dp_island */
 extern const char *const route_words[N_ROUTE_BITS + 1]; /* by bit of a CopyRoute */
 
 /* The kind of an op on `stream` unless its line says `kind=`. */
@@ -61,7 +61,7 @@ typedef struct {
   gpointer target; /* unchanged if the key is absent */
   gboolean is_required;
 } Field;
-enum { MAX_FIELDS = 14 };
+enum { MAX_FIELDS = 16 };
 
 /* Reads words [first, end) of the line as fields; unknown, duplicate and missing keys are errors. Modifies the
  * words. */

@@ -77,6 +77,7 @@ static void append_work(GString *out, guint i, const Work *work) {
   append_int_unless(out, "recompute", work->recompute, 0);
   append_int_unless(out, "overlapped", work->overlapped, 0);
   append_int_unless(out, "on_host", work->on_host, 0);
+  append_int_unless(out, "outer", work->is_outer, 0);
   append_int_unless(out, "stage", work->stage, -1);
   append_number_unless_0(out, "parameters", work->parameters);
   append_number_unless_0(out, "passed", work->passed);
@@ -260,6 +261,7 @@ static gboolean read_work_line(Reader *reader, GError **error) {
                           {"recompute", field_byte, &work.recompute},
                           {"overlapped", field_byte, &work.overlapped},
                           {"on_host", field_byte, &work.on_host},
+                          {"outer", field_byte, &work.is_outer},
                           {"stage", field_count, &work.stage},
                           {"parameters", field_number, &work.parameters},
                           {"passed", field_number, &work.passed},

@@ -32,9 +32,10 @@
 
 /* What the table distinguishes: ActionKind, and where that says too little, these. */
 enum {
-  KIND_UPDATE_ON_HOST = N_ACTIONS, /* OPTIMIZER */
-  KIND_REDUCE_EXPERTS,             /* REDUCE_GRAD of experts only */
-  KIND_NOTHING,                    /* in sets: that no op is there */
+  N_KNOWN_ACTIONS = ACTION_DATA + 1,     /* those behind it are not looked at */
+  KIND_UPDATE_ON_HOST = N_KNOWN_ACTIONS, /* OPTIMIZER */
+  KIND_REDUCE_EXPERTS,                   /* REDUCE_GRAD of experts only */
+  KIND_NOTHING,                          /* in sets: that no op is there */
   N_KINDS,
   /* in place of kinds that no op has: */
   KIND_FETCH_WHOLE = ACTION_OVERLAP_F_B, /* UNSHARD of a single shard, which a copy brings */
@@ -222,7 +223,7 @@ static inline int kind_of(const Pass *pass, const Op *op) {
     return (group->route & ROUTE_NVME_WRITE) != 0 ? KIND_GRAD_STORED : op->action;
   }
   default:
-    return op->action;
+    return op->action < N_KNOWN_ACTIONS ? op->action : KIND_NOTHING;
   }
 }
 
@@ -360,7 +361,7 @@ static gboolean fail_follows(const Pass *pass, gint32 i, const Access *access, g
   for (int kind = 0; kind <= KIND_UPDATE_ON_HOST && !is_wide; kind++)
     if ((access->follows >> kind & 1) != 0)
       g_string_append_printf(expected, "%s%s", expected->len > 0 ? " or " : "; expected ",
-                             kind < N_ACTIONS ? action_infos[kind].name : "OPTIMIZER on the host");
+                             kind < N_KNOWN_ACTIONS ? action_infos[kind].name : "OPTIMIZER on the host");
   g_autofree char *name = latest >= 0 ? op_name_new(pass->program, pass->rank, latest) : g_strdup("nothing");
   return fail_at_op(pass->program, pass->rank, i, error, "it %s, and in front of it, for the same unit, is %s%s",
                     access->does, name, expected->str);

@@ -49,6 +49,13 @@ gboolean host_copies_check(const Program *program, GError **error);
  * does not wait for, is behind of, or lacks. */
 gboolean accesses_check(const Program *program, GError **error);
 
+/* --- ways_check.c: outer steps of islands, and parameter servers --- */
+
+/* Indices must be in range. Sums over islands wait for what is learned, outer steps for sums, gathers for these; servers'
+ * updates wait for pushes, pulls for updates; forwards for what brings their weights. IMPOSSIBLE naming the rank, the op
+ * and what it does not wait for. */
+gboolean ways_check(const Program *program, GError **error);
+
 /* --- untimed_run.c: the Program without time, under its semantics, with every send a rendezvous --- */
 
 /* Collectives of one group that spans pipeline ranks: for every member, by rank, its ops in list order. All members

@@ -115,7 +115,7 @@ static gboolean find_uses(Walk *walk, int *longest) {
   const Program *program = walk->program;
   gboolean may = FALSE, has_any = FALSE;
   for (guint i = 0; i < program->groups->len; i++)
-    may |= (g_array_index(program->groups, Group, i).route & ~ROUTE_STORAGE) != 0;
+    may |= (g_array_index(program->groups, Group, i).route & ROUTES_OF_HOST) != 0;
   for (guint i = 0; i < program->works->len; i++)
     may |= g_array_index(program->works, Work, i).on_host != 0;
   for (int rank = 0; rank < program->n_ranks && may; rank++) {

@@ -162,6 +162,13 @@ static const guint streams_of[N_ACTIONS] = {
     [ACTION_SAVED_OUT] = 1 << STREAM_COPY_OUT,
     [ACTION_SAVED_IN] = 1 << STREAM_COPY,
     [ACTION_DATA] = 1 << STREAM_COPY,
+    [ACTION_PUSH] = 1 << STREAM_DP,
+    [ACTION_SERVE] = 1 << STREAM_COPY_OUT,
+    [ACTION_PULL] = 1 << STREAM_COPY,
+    [ACTION_SPREAD] = 1 << STREAM_EP,
+    [ACTION_CLOCK] = 1 << STREAM_EP,
+    [ACTION_OUTER_SUM] = 1 << STREAM_DP | 1 << STREAM_COPY_OUT,
+    [ACTION_OUTER_GATHER] = 1 << STREAM_DP,
 };
 
 /* Copies are recognised by a route. */
@@ -309,7 +316,7 @@ static gboolean check_sense(const Program *program, gint32 **partner, GError **e
     rendezvous[i].ops = g_array_new(FALSE, FALSE, sizeof(OpPlace));
   gboolean ok = check_transfers(program, rendezvous, partner, error) &&
                 check_all_sequences(program, rendezvous, error) && actions_check(program, error) &&
-                host_copies_check(program, error) && accesses_check(program, error) &&
+                host_copies_check(program, error) && accesses_check(program, error) && ways_check(program, error) &&
                 untimed_run(program, partner, rendezvous, error);
   for (guint i = 0; i < program->groups->len; i++)
     g_array_unref(rendezvous[i].ops);

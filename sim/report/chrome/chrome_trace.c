@@ -60,6 +60,14 @@ static const struct {
     [ACTION_SAVED_OUT] = {"saved_out", "activations out"},
     [ACTION_SAVED_IN] = {"saved_in", "activations in"},
     [ACTION_DATA] = {"data", "data"},
+    [ACTION_PUSH] = {"push", "push gradients"},
+    [ACTION_SERVE] = {"serve", "servers update"},
+    [ACTION_PULL] = {"pull", "pull weights"},
+    [ACTION_SPREAD] = {"spread", "gather pulled weights"},
+    [ACTION_CLOCK] = {"clock", "clock"},
+    [ACTION_OUTER_SUM] = {"outer_sum", "sum over islands"},
+    [ACTION_OUTER_STEP] = {"outer_step", "outer step"},
+    [ACTION_OUTER_GATHER] = {"outer_gather", "parts of the outer step"},
 };
 
 const char *chrome_action_label(ActionKind action) {

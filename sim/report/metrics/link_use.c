@@ -63,10 +63,24 @@ static void count_ops(const OpList *list, int first, int end, int step, gint64 t
     counts->of_kind[op->kind][op->work] += op->step == step ? times : 0;
 }
 
-static void count_rank(const Trace *trace, const Omitted *omitted, int rank, const Counts *counts) {
+/* Of the mean step of a period, times its steps. */
+static void count_period(const Trace *trace, const Metrics *metrics, const Counts *counts, const OpList *list) {
+  const int first = trace->program->n_steps - metrics->window;
+  for (int step = first; step < trace->program->n_steps; step++)
+    count_ops(list, 0, list->n_ops, step, 1, counts);
+  if (metrics->period > metrics->window)
+    count_ops(list, 0, list->n_ops, first - 1, metrics->period - metrics->window, counts);
+}
+
+static void count_rank(const Trace *trace, const Metrics *metrics, const Omitted *omitted, int rank,
+                       const Counts *counts) {
   const OpList *list = trace_list(trace, rank);
   const int last_step = trace->program->n_steps - 1;
   memset(counts->all, 0, counts->n_all * sizeof *counts->all);
+  if (metrics->period > 0) {
+    count_period(trace, metrics, counts, list);
+    return;
+  }
   if (omitted == NULL) {
     count_ops(list, 0, list->n_ops, last_step, 1, counts);
     return;
@@ -166,11 +180,11 @@ gboolean link_use_of(const Trace *trace, const Metrics *metrics, const Omitted *
   g_autofree gint64 *all = counts.all;
   const Ways ways = ways_of(trace);
   for (int rank = 0; rank < trace->n_ranks; rank++) {
-    count_rank(trace, omitted, rank, &counts);
+    count_rank(trace, metrics, omitted, rank, &counts);
     double asked[TIMING_MAX_WAYS];
     taken_by(trace, &ways, &counts, tp_inside_ns, of_tp, asked);
     for (int i = 0; i < ways.n; i++)
-      asked[i] /= (double)metrics->step_ns;
+      asked[i] /= (double)metrics->step_ns * MAX(metrics->period, 1);
     add_to_stage(&ways, &stages[trace->pipeline_rank[rank]], asked);
     take_busiest(trace, &ways, rank, asked, uses);
   }
@@ -400,7 +414,7 @@ GArray *link_timeline_of(const Trace *trace, const Metrics *metrics, int rank) {
   g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(Edge));
   g_autoptr(GArray) moves = g_array_new(FALSE, FALSE, sizeof(Move));
   Edges edges = {.trace = trace,
-                 .from_ns = end_ns - metrics->step_ns,
+                 .from_ns = end_ns - (metrics->period > 0 ? metrics->window_ns : metrics->step_ns),
                  .to_ns = end_ns,
                  .edges = all,
                  .moves = moves,
@@ -418,6 +432,8 @@ static gint64 wait_ns(const RankBreakdown *rank) {
 
 BoundingLink bounding_link_of(const Trace *trace, const Metrics *metrics) {
   BoundingLink bounding = {.way = -1};
+  if (metrics->period > 0) /* the links of its window are not those of its other steps */
+    return bounding;
   for (int rank = 1; rank < metrics->n_ranks; rank++)
     if (wait_ns(&metrics->ranks[rank]) > wait_ns(&metrics->ranks[bounding.rank]))
       bounding.rank = rank;

@@ -14,6 +14,7 @@
  * if that repeats from group to group (omitted.h), so do the charges. */
 #include "metrics.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "arrivals.h"
@@ -74,12 +75,15 @@ typedef struct {
   gint32 last_other;                           /* that op; −1: none */
   gint32 last_host;                            /* on the host's stream; −1: none */
   gint64 first_start_ns, last_end_ns, work_ns; /* of F, I, W, B in the last step */
+  gint64 from_ns, to_ns;                       /* of a rank that has a window of its own */
 } Place;
 
 typedef struct {
   const Trace *trace;
   const Program *program;
-  gint64 from_ns, to_ns; /* the step's window; its end is known once all ranks have been walked */
+  gint32 first_step, last_step;
+  gboolean is_apart;     /* each rank has a window of its own: from the end of its step before the first */
+  gint64 from_ns, to_ns; /* the window of these; its end is known once all ranks have been walked */
   WorkCharge *works;
   WaitCharge *transfers; /* [transfers][2]: of an op that is no gradient norm, and of one */
 
@@ -114,6 +118,12 @@ static WaitCharge transfer_charge(const Trace *trace, const Transfer *transfer, 
   const Group *group = &g_array_index(trace->program->groups, Group, transfer->group);
   charge.mover = group->route != 0 ? MOVER_OFFLOAD : (gint8)group->charge;
   charge.wait = (guint8)mover_kinds[charge.mover];
+  if (group->route & ROUTES_OF_SERVERS) {
+    charge.mover = group->route == ROUTE_SERVE ? -1 : AXIS_DP;
+    charge.wait = group->route == ROUTE_SERVE ? BREAKDOWN_OPTIMIZER : BREAKDOWN_DP;
+    charge.absence = BREAKDOWN_DP;
+    return charge;
+  }
   if (is_norm || group->route == ROUTE_STORAGE) { /* over all axes at once; from readers */
     charge.mover = -1;
     charge.wait = BREAKDOWN_OTHER;
@@ -431,17 +441,28 @@ static void begin_rank(Walk *walk, int rank, RankBreakdown *out) {
   arrivals_look_from(walk->arrivals, rank);
 }
 
-/* All but the tail. What belongs to a step before the last ended before the window: nothing of it is charged. */
+/* When the rank had ended its steps before the first. */
+static gint64 own_begin_ns(const Walk *walk) {
+  gint64 begin_ns = 0;
+  for (gint32 i = 0; i < walk->n_ops; i++)
+    if (walk->ops[i].step < walk->first_step)
+      begin_ns = MAX(begin_ns, walk->end_ns[i]);
+  return begin_ns;
+}
+
+/* All but the tail. What belongs to a step before the first ended before the window: nothing of it is charged. */
 static void walk_rank(Walk *walk) {
   const Op *ops = walk->ops;
   const gint64 *start_ns = walk->start_ns, *end_ns = walk->end_ns;
-  const gint32 last_step = walk->program->n_steps - 1, n_ops = walk->n_ops;
+  const gint32 n_ops = walk->n_ops;
+  if (walk->is_apart)
+    walk->from_ns = walk->to_ns = own_begin_ns(walk);
   walk->at = (Place){.cursor_ns = walk->from_ns, .last_other = -1, .last_host = -1, .first_start_ns = -1};
   walk->records.n_running = walk->records.n_moving = 0;
   walk->records.running[0].clock_ns = 0;
   for (gint32 i = 0; i < n_ops; i++) {
     const Op *op = &ops[i];
-    if (op->step < last_step)
+    if (op->step < walk->first_step || op->step > walk->last_step)
       continue;
     if (op->kind != OP_COMPUTE)
       visit_other(walk, i, op, start_ns[i], end_ns[i]);
@@ -464,11 +485,13 @@ static void finish_rank(Walk *walk) {
     walk->out->exposed_ns[axis] = walk->out->ns[mover_kinds[axis]];
 }
 
-static void walk_init(Walk *walk, const Trace *trace, const Omitted *omitted) {
+static void walk_init(Walk *walk, const Trace *trace, const Omitted *omitted, int first_step, int last_step) {
   const GArray *works = trace->program->works, *transfers = trace->program->transfers;
   const gsize n_most = trace_longest_list(trace);
   *walk = (Walk){.trace = trace, .program = trace->program, .omitted = omitted, .is_known = TRUE};
-  walk->from_ns = walk->to_ns = trace_last_step_begin(trace);
+  walk->first_step = first_step;
+  walk->last_step = last_step;
+  walk->from_ns = walk->to_ns = first_step > 0 ? trace_step_end(trace, first_step - 1) : 0;
   walk->arrivals = arrivals_new(trace);
   walk->overlap = overlap_new(trace);
   walk->works = g_malloc(works->len * sizeof *walk->works + 2 * transfers->len * sizeof *walk->transfers +
@@ -525,24 +548,32 @@ static void walk_all(Walk *walk, Metrics *metrics) {
     begin_rank(walk, r, &metrics->ranks[r]);
     walk_rank(walk);
     take_span(walk, metrics);
+    walk->at.from_ns = walk->from_ns;
+    walk->at.to_ns = walk->to_ns;
     places[r] = walk->at;
   }
   for (int r = 0; r < metrics->n_ranks && walk->is_known; r++) {
     begin_rank(walk, r, &metrics->ranks[r]);
     walk->at = places[r];
+    if (walk->is_apart) {
+      walk->from_ns = walk->at.from_ns;
+      walk->to_ns = walk->at.to_ns;
+    }
     finish_rank(walk);
   }
   metrics->step_ns = walk->to_ns - walk->from_ns + omitted_ns(walk->omitted, walk->from_ns);
 }
 
 /* `idle` may be NULL. */
-static Metrics *measure(const Trace *trace, const Omitted *omitted, GArray *idle) {
+static Metrics *metrics_of_steps(const Trace *trace, const Omitted *omitted, int first_step, int last_step,
+                                 gboolean is_apart, GArray *idle) {
   g_autoptr(Metrics) metrics = g_malloc0(sizeof *metrics + (gsize)trace->n_ranks * sizeof *metrics->ranks);
   metrics->n_ranks = trace->n_ranks;
   metrics->ranks = (RankBreakdown *)(metrics + 1);
   Walk walk;
-  walk_init(&walk, trace, omitted);
+  walk_init(&walk, trace, omitted, first_step, last_step);
   walk.idle = idle;
+  walk.is_apart = is_apart;
   walk_all(&walk, metrics);
   walk_clear(&walk);
   if (!walk.is_known)
@@ -552,7 +583,8 @@ static Metrics *measure(const Trace *trace, const Omitted *omitted, GArray *idle
 }
 
 Metrics *metrics_new_with(const Trace *trace, const Omitted *omitted) {
-  return measure(trace, omitted, NULL);
+  const int last_step = trace->program->n_steps - 1;
+  return metrics_of_steps(trace, omitted, last_step, last_step, FALSE, NULL);
 }
 
 Metrics *metrics_new(const Trace *trace) {
@@ -561,12 +593,89 @@ Metrics *metrics_new(const Trace *trace) {
 
 GArray *metrics_idle_spans(const Trace *trace) {
   GArray *idle = g_array_new(FALSE, FALSE, sizeof(IdleSpan));
-  metrics_free(measure(trace, NULL, idle));
+  metrics_free(metrics_of_steps(trace, NULL, trace->program->n_steps - 1, trace->program->n_steps - 1, FALSE, idle));
   return idle;
+}
+
+/* --- of a period ------------------------------------------------------------------------------------------------- */
+
+/* A step's mean share of (window + n_more · step), in whole nanoseconds that sum to the mean step; what rounding leaves
+ * goes to the largest. */
+static void take_share(RankBreakdown *rank, const RankBreakdown *step, gint64 n_more, gint64 period, gint64 mean_ns) {
+  int largest = 0;
+  for (int kind = 0; kind < N_BREAKDOWN; kind++) {
+    rank->ns[kind] = (rank->ns[kind] + n_more * step->ns[kind]) / period;
+    mean_ns -= rank->ns[kind];
+    largest = rank->ns[kind] > rank->ns[largest] ? kind : largest;
+  }
+  rank->ns[largest] += mean_ns;
+  for (int mover = 0; mover < N_MOVERS; mover++)
+    rank->hidden_ns[mover] = (rank->hidden_ns[mover] + n_more * step->hidden_ns[mover]) / period;
+  for (int axis = 0; axis < N_AXES; axis++)
+    rank->exposed_ns[axis] = rank->ns[mover_kinds[axis]];
+}
+
+Metrics *metrics_new_of_period(const Trace *trace, int period, int window) {
+  const int n_steps = trace->program->n_steps, n_more = period - window;
+  Metrics *metrics = metrics_of_steps(trace, NULL, n_steps - window, n_steps - 1, FALSE, NULL);
+  g_autoptr(Metrics) step =
+      n_more > 0 ? metrics_of_steps(trace, NULL, n_steps - window - 1, n_steps - window - 1, FALSE, NULL) : NULL;
+  metrics->period = period;
+  metrics->window = window;
+  metrics->window_ns = metrics->step_ns;
+  metrics->plain_step_ns = step != NULL ? step->step_ns : 0;
+  metrics->step_ns = (metrics->window_ns + n_more * metrics->plain_step_ns) / period;
+  const RankBreakdown none = {{0}};
+  for (int r = 0; r < metrics->n_ranks; r++)
+    take_share(&metrics->ranks[r], step != NULL ? &step->ranks[r] : &none, n_more, period, metrics->step_ns);
+  take_means(metrics);
+  return metrics;
 }
 
 void metrics_free(Metrics *metrics) {
   g_free(metrics);
+}
+
+/* --- of workers that go apart --------------------------------------------------------------------------------------
+ */
+
+static gint64 sum_of(const RankBreakdown *rank) {
+  gint64 sum_ns = 0;
+  for (int kind = 0; kind < N_BREAKDOWN; kind++)
+    sum_ns += rank->ns[kind];
+  return sum_ns;
+}
+
+/* A rank that takes T counts 1/T in the means, which then sum to the harmonic mean of all T: in that time, on average,
+ * a rank takes a step. */
+static void take_means_by_pace(Metrics *metrics) {
+  double pace = 0, sums_s[N_BREAKDOWN] = {0}, hidden_s[N_MOVERS] = {0};
+  for (int r = 0; r < metrics->n_ranks; r++) {
+    const double own = 1 / (double)sum_of(&metrics->ranks[r]);
+    pace += own;
+    for (int kind = 0; kind < N_BREAKDOWN; kind++)
+      sums_s[kind] += own * 1e-9 * (double)metrics->ranks[r].ns[kind];
+    for (int mover = 0; mover < N_MOVERS; mover++)
+      hidden_s[mover] += own * 1e-9 * (double)metrics->ranks[r].hidden_ns[mover];
+  }
+  metrics->step_ns = llround(metrics->n_ranks / pace);
+  take_means(metrics);
+  for (int kind = 0; kind < N_BREAKDOWN; kind++)
+    metrics->mean_s[kind] = sums_s[kind] / pace;
+  for (int mover = 0; mover < N_MOVERS; mover++) {
+    metrics->hidden_s[mover] = hidden_s[mover] / pace;
+    metrics->exposed_s[mover] = metrics->mean_s[mover_kinds[mover]];
+  }
+}
+
+Metrics *metrics_new_of_workers(const Trace *trace) {
+  const int n_steps = trace->program->n_steps, n = (n_steps + 1) / 2;
+  Metrics *metrics = metrics_of_steps(trace, NULL, n_steps - n, n_steps - 1, TRUE, NULL);
+  const RankBreakdown none = {{0}};
+  for (int r = 0; r < metrics->n_ranks; r++)
+    take_share(&metrics->ranks[r], &none, 0, n, sum_of(&metrics->ranks[r]) / n);
+  take_means_by_pace(metrics);
+  return metrics;
 }
 
 /* --- in flight --------------------------------------------------------------------------------------------------- */

@@ -44,6 +44,10 @@ typedef struct {
 
 typedef struct {
   gint64 step_ns;
+  /* of metrics_new_of_period(): its steps, those that were run at its end, and what these, and a step before them,
+   * take; else period is 0 */
+  int period, window;
+  gint64 window_ns, plain_step_ns;
   RankBreakdown *ranks; /* [trace ranks]; in the same block of memory */
   int n_ranks;
   double mean_s[N_BREAKDOWN];                     /* over ranks */
@@ -60,6 +64,12 @@ Metrics *metrics_new(const Trace *trace);
  * in the repeated period is charged once per repetition. Returns NULL if a charge depends on a launch that would
  * come earlier in the full run. */
 Metrics *metrics_new_with(const Trace *trace, const Omitted *omitted);
+/* Of the mean step of a period of so many, of which the last `window` ones and, if there are others, the step before
+ * these were run: it stands for all others. What each rank is charged sums to the mean step to the nanosecond. */
+Metrics *metrics_new_of_period(const Trace *trace, int period, int window);
+/* Of ranks that no step brings together: the mean over the second half of a run's steps, of each rank in its own time.
+ * step_ns is that in which the ranks take as many steps as there are ranks. */
+Metrics *metrics_new_of_workers(const Trace *trace);
 void metrics_free(Metrics *metrics);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Metrics, metrics_free)
 

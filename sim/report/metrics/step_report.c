@@ -2,6 +2,7 @@
  * pieces (not expanded programs) the collectives listed in the pieces' work. */
 #include "step_report.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "lowering.h"
@@ -78,24 +79,58 @@ static double compressed_bytes(const Workload *workload, const Transfer *transfe
 }
 
 static void add_op_traffic(double traffic_bytes[N_MOVERS], const Program *program, const Workload *workload,
-                           const Op *op) {
+                           const Op *op, double times) {
   const Layout *layout = &workload->layout;
   const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
   if (op->kind == OP_SEND) {
-    traffic_bytes[AXIS_PP] += transfer->bytes;
+    traffic_bytes[AXIS_PP] += times * transfer->bytes;
   } else if (op->kind == OP_COLLECTIVE && op->action != ACTION_NORM) { /* one number, over all axes */
     const Group *group = &g_array_index(program->groups, Group, transfer->group);
     int n = group_members(layout, group, program->n_ranks);
-    if (group->route == ROUTE_STORAGE)
+    if (group->route & (ROUTE_STORAGE | ROUTE_SERVE | ROUTE_PULL)) /* a GPU does not send it */
       return;
-    if (group->route != 0) {
-      traffic_bytes[MOVER_OFFLOAD] += transfer->bytes;
+    if (group->route == ROUTE_PUSH) {
+      traffic_bytes[AXIS_DP] += times * transfer->bytes;
       return;
     }
-    traffic_bytes[group->charge] += transfer_is_compressed(workload, transfer)
-                                        ? compressed_bytes(workload, transfer, n)
-                                        : collective_sent_bytes((Collective)transfer->collective, n, transfer->bytes);
+    if (group->route != 0) {
+      traffic_bytes[MOVER_OFFLOAD] += times * transfer->bytes;
+      return;
+    }
+    traffic_bytes[group->charge] +=
+        times * (transfer_is_compressed(workload, transfer)
+                     ? compressed_bytes(workload, transfer, n)
+                     : collective_sent_bytes((Collective)transfer->collective, n, transfer->bytes));
   }
+}
+
+/* How often a step of the run occurs in so many that it stands for. `method` NULL: each once. */
+static double times_of_step(const Program *program, const Method *method, int step, double *of) {
+  const gboolean has_periods = method != NULL && method->islands > 1;
+  *of = has_periods ? method->outer_period : program->n_steps;
+  return has_periods ? (double)method_step_stands_for(method, step) : 1;
+}
+
+void step_report_set_islands(StepReport *report, const Metrics *metrics, const Program *program,
+                             const Workload *workload) {
+  const Method *method = workload->method;
+  IslandReport *islands = &report->islands;
+  *islands = (IslandReport){0};
+  if (method->islands == 1)
+    return;
+  islands->period = metrics->period;
+  islands->plain_step_s = 1e-9 * (double)metrics->plain_step_ns;
+  islands->outer_s = 1e-9 * (double)(metrics->window_ns - metrics->window * metrics->plain_step_ns);
+  if (metrics->period == metrics->window) { /* every step has its share of it */
+    islands->plain_step_s = NAN;
+    islands->outer_s = NAN;
+  }
+  double sent_bytes = 0;
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    sent_bytes += collective_sent_bytes(COLLECTIVE_ALL_REDUCE, method->islands,
+                                        method->outer.bytes * lowering_outer_parameters(workload, rank)) /
+                  method->outer.fragments;
+  islands->sent_bytes = sent_bytes * method->gpus / method->islands / program->n_ranks;
 }
 
 void step_report_set_traffic(StepReport *report, const Program *program, const Workload *workload) {
@@ -103,6 +138,7 @@ void step_report_set_traffic(StepReport *report, const Program *program, const W
   memset(traffic, 0, sizeof report->traffic_bytes);
   if (!workload)
     return;
+  double n_steps = program->n_steps;
   g_autofree double *inside = g_new0(double, N_ITEM_AXES *(program->works->len + 1)); /* of each distinct work */
   for (guint w = 0; w < program->works->len; w++)
     for (int axis = 0; axis < N_ITEM_AXES; axis++)
@@ -111,16 +147,17 @@ void step_report_set_traffic(StepReport *report, const Program *program, const W
     const OpList *list = &program->ranks[pp];
     for (int i = 0; i < list->n_ops; i++) {
       const Op *op = &list->ops[i];
+      const double times = times_of_step(program, workload->method, op->step, &n_steps);
       for (int axis = 0; axis < N_ITEM_AXES && op->kind == OP_COMPUTE; axis++)
-        traffic[axis] += inside[op->work * N_ITEM_AXES + axis];
+        traffic[axis] += times * inside[op->work * N_ITEM_AXES + axis];
       if (op->kind == OP_COMPUTE)
         continue;
       if (op->kind != OP_HOST)
-        add_op_traffic(traffic, program, workload, op);
+        add_op_traffic(traffic, program, workload, op, times);
     }
   }
   for (int mover = 0; mover < N_MOVERS; mover++)
-    traffic[mover] /= (double)program->n_ranks * program->n_steps;
+    traffic[mover] /= (double)program->n_ranks * n_steps;
 }
 
 void step_report_set_data(StepReport *report, const Program *program, const Timing *timing) {
@@ -223,6 +260,11 @@ char *step_report_plan_line(const Plan *plan) {
   if (plan->expert_load > 1)
     g_string_append_printf(line, ", fullest rank of ep at %g times the mean", plan->expert_load);
   g_string_append_printf(line, ", dp %d", plan->dp);
+  if (plan->islands > 1)
+    g_string_append_printf(line, " in %d islands, %d local step%s", plan->islands, plan->local_steps,
+                           plan->local_steps > 1 ? "s" : "");
+  if (servers_are_used(&plan->servers))
+    g_string_append_printf(line, ", parameter servers %s", servers_text(&plan->servers));
   if (plan->mtp_layers > 0)
     g_string_append_printf(line, ", %d MTP layer%s", plan->mtp_layers, plan->mtp_layers > 1 ? "s" : "");
   if (zero_shards_optimizer(plan->zero))

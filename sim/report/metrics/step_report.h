@@ -22,6 +22,22 @@ typedef struct {
   double sent_bytes, plain_bytes; /* instead of these */
 } CompressionUse;
 
+/* Parameter servers. */
+typedef struct {
+  int n;
+  double bytes, capacity_bytes; /* of one; capacity 0: not stated */
+  gboolean fits;
+  double network, memory; /* shares of the step in which they are busy */
+} ServerReport;
+
+/* Outer steps, or those of fragments: one at the end of every period. */
+typedef struct {
+  int period;          /* in steps */
+  double plain_step_s; /* a step without any; NaN: there is none */
+  double outer_s;      /* what it adds to a period of such steps */
+  double sent_bytes;   /* by the GPUs of an island for each */
+} IslandReport;
+
 typedef struct {
   /* what was run */
   const char *model_name, *cluster_name, *gpu_name;
@@ -48,7 +64,9 @@ typedef struct {
   double bubble_fraction, bubble_overhead;
   double data_s; /* that readers need for a step's data, of the rank that needs most; 0: always there */
   CompressionUse compression;
-  double uneven_s; /* part of the mean bubble beyond the bubble of the rank that waits least: stages differ */
+  IslandReport islands; /* zeroed: none */
+  ServerReport servers; /* zeroed: none */
+  double uneven_s;      /* part of the mean bubble beyond the bubble of the rank that waits least: stages differ */
   double hidden_s[N_MOVERS], exposed_s[N_MOVERS];
   double traffic_bytes[N_MOVERS]; /* sent by a GPU per step, mean over pipeline ranks; copies count both directions */
 
@@ -86,6 +104,9 @@ void step_report_set_memory(StepReport *report, const MemoryProfile *profile, do
  * inside whole pieces. */
 void step_report_set_traffic(StepReport *report, const Program *program, const Workload *workload);
 
+/* Sets islands. */
+void step_report_set_islands(StepReport *report, const Metrics *metrics, const Program *program,
+                             const Workload *workload);
 /* Sets data_s. */
 void step_report_set_data(StepReport *report, const Program *program, const Timing *timing);
 

@@ -26,7 +26,7 @@ static guint route_of(const Program *program, const Op *op) {
   if (op->kind != OP_COLLECTIVE)
     return 0;
   const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
-  return g_array_index(program->groups, Group, transfer->group).route & ~(guint)ROUTE_STORAGE;
+  return g_array_index(program->groups, Group, transfer->group).route & ROUTES_OF_HOST;
 }
 
 static double buffer_bytes(const Program *program, const OpList *list) {

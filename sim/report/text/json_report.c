@@ -91,6 +91,30 @@ static void add_bounding_link(JsonBuilder *builder, const StepReport *report) {
   json_builder_end_object(builder);
 }
 
+static void add_islands(JsonBuilder *builder, const IslandReport *islands) {
+  if (islands->period == 0)
+    return;
+  json_begin_object(builder, "islands");
+  json_add_count(builder, "period", islands->period);
+  json_add_number(builder, "plain_step_s", islands->plain_step_s);
+  json_add_number(builder, "outer_s", islands->outer_s);
+  json_add_number(builder, "sent_bytes", islands->sent_bytes);
+  json_builder_end_object(builder);
+}
+
+static void add_servers(JsonBuilder *builder, const ServerReport *servers) {
+  if (servers->n == 0)
+    return;
+  json_begin_object(builder, "servers");
+  json_add_count(builder, "n", servers->n);
+  json_add_number(builder, "bytes", servers->bytes);
+  json_add_number(builder, "capacity_bytes", servers->capacity_bytes > 0 ? servers->capacity_bytes : NAN);
+  json_add_flag(builder, "fits", servers->fits);
+  json_add_number(builder, "network", servers->network);
+  json_add_number(builder, "memory", servers->memory);
+  json_builder_end_object(builder);
+}
+
 JsonBuilder *json_report_step_begin(const StepReport *report) {
   JsonBuilder *builder = begin();
   json_add_number(builder, "step_time_s", report->step_time_s);
@@ -121,6 +145,8 @@ JsonBuilder *json_report_step_begin(const StepReport *report) {
     json_add_number(builder, "plain_bytes", report->compression.plain_bytes);
     json_builder_end_object(builder);
   }
+  add_islands(builder, &report->islands);
+  add_servers(builder, &report->servers);
   add_links(builder, report);
   add_bounding_link(builder, report);
 

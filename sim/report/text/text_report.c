@@ -89,6 +89,37 @@ static void append_compression(GString *out, const StepReport *report) {
                          grad_compression_text(&report->plan->compression), sent, plain, kernels);
 }
 
+static void append_islands(GString *out, const StepReport *report) {
+  const IslandReport *islands = &report->islands;
+  if (islands->period == 0)
+    return;
+  const double period = islands->period;
+  g_autofree char *sent = units_format(islands->sent_bytes, UNIT_BYTES),
+                  *each = units_format(islands->sent_bytes / period, UNIT_BYTES);
+  append_label(out, "outer steps");
+  g_string_append_printf(out, "%s, one in ", outer_step_text(&report->plan->outer));
+  units_append_count(out, islands->period, "step", "steps");
+  if (!isnan(islands->outer_s)) {
+    g_autofree char *plain = units_format(islands->plain_step_s, UNIT_SECONDS),
+                    *outer = units_format(islands->outer_s, UNIT_SECONDS);
+    g_string_append_printf(out, ", to which it adds %s: without it they take %s each", outer, plain);
+  }
+  g_string_append_printf(out, "; an island sends %s, %s a step\n", sent, each);
+}
+
+static void append_servers(GString *out, const StepReport *report) {
+  const ServerReport *servers = &report->servers;
+  if (servers->n == 0)
+    return;
+  g_autofree char *bytes = units_format(servers->bytes, UNIT_BYTES);
+  append_label(out, "servers");
+  g_string_append_printf(out, "%d, %s: ", servers->n,
+                         !report->plan->servers.is_async ? "which update once a step" : "which update at every push");
+  g_string_append_printf(out, "each holds %s%s, network busy %.4g %% of the step, memory %.4g %%\n", bytes,
+                         servers->fits ? "" : " and does not have that", percent(servers->network),
+                         percent(servers->memory));
+}
+
 /* Ranks that were made to differ; nothing when there are none. */
 static void append_disturbances(GString *out, const Plan *plan) {
   enum { MOST_SHOWN = 4 };
@@ -136,6 +167,8 @@ static void append_title(GString *out, const StepReport *report, gboolean colour
   append_label(out, "plan");
   g_string_append_printf(out, "%s\n", plan_line);
   append_batch(out, plan);
+  append_islands(out, report);
+  append_servers(out, report);
   append_data(out, report);
   append_compression(out, report);
   append_disturbances(out, plan);
@@ -200,6 +233,8 @@ void text_report_wiring(GString *out, const Cluster *cluster) {
 /* The link that the rank waits for, of the rank that waits longest. */
 static void append_bounding_link(GString *out, const StepReport *report) {
   const BoundingLink *bounding = &report->bounding;
+  if (report->islands.period > 0)
+    return;
   if (bounding->way < 0) {
     g_string_append(out, "  bounding link: none, no rank waits while bytes move\n");
     return;

@@ -180,7 +180,8 @@ static gboolean add_groups(RankGrid *grid, const char *name, const char *moves, 
 static gboolean add_all_groups(RankGrid *grid, GError **error) {
   const Layout *layout = &grid->layout;
   const AxisSet cp = AXIS_BIT(AXIS_CP), dp = AXIS_BIT(AXIS_DP), experts = AXIS_BIT_EXPERT_SHARD | AXIS_BIT_DP_REPLICA;
-  const gboolean has_cp = layout->size[AXIS_CP] > 1, is_split = layout->dp_shard < layout->size[AXIS_DP];
+  const gboolean has_cp = layout->size[AXIS_CP] > 1,
+                 is_split = layout->dp_shard < layout->size[AXIS_DP] / layout_islands(layout);
   const struct {
     const char *name, *moves;
     AxisSet axes;
@@ -194,6 +195,7 @@ static gboolean add_all_groups(RankGrid *grid, GError **error) {
       {"dp_shard", "ZeRO's shards", AXIS_BIT_DP_SHARD | cp, is_split},
       {"dp_replica", "gradients of the same shard", AXIS_BIT_DP_REPLICA,
        is_split && layout->dp_shard * layout->size[AXIS_CP] > 1},
+      {"dp_island", "what islands have learned, at outer steps", AXIS_BIT_DP_ISLAND, layout_islands(layout) > 1},
       {"expert_dp", "gradients of the same experts", experts, grid->method->ep > 1},
       {"pp", "activations and their gradients from stage to stage", AXIS_BIT(AXIS_PP), TRUE},
   };
@@ -282,9 +284,15 @@ static void append_formula(GString *out, const RankGrid *grid) {
     g_string_append(out, sign);
     if (layout->stride[axis] > 1)
       g_string_append_printf(out, "%d·", layout->stride[axis]);
-    g_string_append(out, axis_name(axis));
+    if (axis == AXIS_DP && layout_islands(layout) > 1)
+      g_string_append_printf(out, "(dp mod %d)", layout->size[AXIS_DP] / layout_islands(layout));
+    else
+      g_string_append(out, axis_name(axis));
     sign = " + ";
   }
+  if (layout_islands(layout) > 1)
+    g_string_append_printf(out, "%s%d·(dp div %d)", sign, layout->n_ranks / layout_islands(layout),
+                           layout->size[AXIS_DP] / layout_islands(layout));
 }
 
 /* "p1 d0 t3", axes of one rank left out; "" without any other. Owned by the caller. */

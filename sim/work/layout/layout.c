@@ -19,7 +19,7 @@
 
 /* The digits that groups are made of. Each of tp, cp and dp's shards from which groups of ep take ranks is split in
  * two: the part inside one such group, and the part that counts the groups. */
-enum { N_DIGITS = 8 };
+enum { N_DIGITS = 9 };
 
 typedef struct {
   int size, stride;
@@ -45,7 +45,10 @@ void layout_init(Layout *layout, const Method *method) {
                [AXIS_EP] = 1,
                [AXIS_DP] = method->dp,
                [AXIS_PP] = method->pp},
-      .n_shards = method->zero_ranks > 0 ? method->zero_ranks : method->data_ranks,
+      .n_shards = servers_are_used(&method->servers) ? method->servers.local
+                  : method->zero_ranks > 0           ? method->zero_ranks
+                                                     : method->data_ranks,
+      .n_islands = MAX(method->islands, 1),
       .n_ranks = 1,
       .gpu_of_rank = method->rank_map != NULL ? (const int *)(const void *)method->rank_map->data : NULL,
   };
@@ -54,17 +57,23 @@ void layout_init(Layout *layout, const Method *method) {
     const Axis axis = method->order[i];
     g_assert(layout->stride[axis] == 0 && layout->size[axis] >= 1);
     layout->stride[axis] = layout->n_ranks;
-    layout->n_ranks *= layout->size[axis];
+    layout->n_ranks *= layout->size[axis] / (axis == AXIS_DP ? layout->n_islands : 1);
   }
-  g_assert(layout->dp_shard > 0 && layout->size[AXIS_DP] % layout->dp_shard == 0);
+  layout->n_ranks *= layout->n_islands;
+  g_assert(layout->dp_shard > 0 && layout->size[AXIS_DP] % (layout->dp_shard * layout->n_islands) == 0);
   split_ep(layout, method);
 }
 
+static int island_ranks(const Layout *layout) {
+  return layout->n_ranks / layout_islands(layout);
+}
+
 int layout_rank(const Layout *layout, const Coordinates *at) {
-  int rank = 0;
+  const int of_island = layout->size[AXIS_DP] / layout_islands(layout);
+  int rank = at->at[AXIS_DP] / of_island * island_ranks(layout);
   for (int axis = 0; axis < N_AXES; axis++) {
     g_assert(at->at[axis] >= 0 && at->at[axis] < layout->size[axis]);
-    rank += at->at[axis] * layout->stride[axis];
+    rank += (axis == AXIS_DP ? at->at[axis] % of_island : at->at[axis]) * layout->stride[axis];
   }
   return rank;
 }
@@ -72,8 +81,10 @@ int layout_rank(const Layout *layout, const Coordinates *at) {
 Coordinates layout_coordinates(const Layout *layout, int rank) {
   Coordinates at;
   g_assert(rank >= 0 && rank < layout->n_ranks);
+  const int of_island = layout->size[AXIS_DP] / layout_islands(layout);
   for (int axis = 0; axis < N_AXES; axis++)
-    at.at[axis] = rank / layout->stride[axis] % layout->size[axis];
+    at.at[axis] = rank / layout->stride[axis] % (axis == AXIS_DP ? of_island : layout->size[axis]);
+  at.at[AXIS_DP] += rank / island_ranks(layout) * of_island;
   return at;
 }
 
@@ -87,7 +98,7 @@ static void list_digits(const Layout *layout, AxisDigit digits[N_DIGITS]) {
   int in_ep[N_AXES];
   for (int axis = 0; axis < N_AXES; axis++)
     in_ep[axis] = MAX(layout->in_ep[axis], 1);
-  const int n_shards = layout->dp_shard, n_replicas = size[AXIS_DP] / n_shards;
+  const int n_shards = layout->dp_shard, n_replicas = size[AXIS_DP] / layout_islands(layout) / n_shards;
   const AxisSet ep = AXIS_BIT(AXIS_EP), shard = AXIS_BIT_EXPERT_SHARD;
   /* experts cut by tp differ along it */
   const AxisSet tp_shard = layout->takes_tp ? shard : 0;
@@ -100,6 +111,7 @@ static void list_digits(const Layout *layout, AxisDigit digits[N_DIGITS]) {
       {{n_shards / in_ep[AXIS_DP], stride[AXIS_DP] * in_ep[AXIS_DP]}, AXIS_BIT_DP_SHARD | shard},
       {{n_replicas, stride[AXIS_DP] * n_shards}, AXIS_BIT_DP_REPLICA},
       {{size[AXIS_PP], stride[AXIS_PP]}, AXIS_BIT(AXIS_PP)},
+      {{layout_islands(layout), island_ranks(layout)}, AXIS_BIT_DP_ISLAND},
   };
   memcpy(digits, all, sizeof all);
 }

@@ -10,7 +10,9 @@
  * are whole (expert_tp 1), from tp first. The remaining ranks of these axes hold copies of the same experts and share
  * their ZeRO shards (Megatron-LM's expert data parallelism; DeepSpeed-MoE, arXiv 2201.05596 §5.3):
  *
- *     dp 8, ep 4    rank  0 1 2 3 | 4 5 6 7     ep groups {0 1 2 3} {4 5 6 7}, experts' dp {0 4} {1 5} {2 6} {3 7} */
+ *     dp 8, ep 4    rank  0 1 2 3 | 4 5 6 7     ep groups {0 1 2 3} {4 5 6 7}, experts' dp {0 4} {1 5} {2 6} {3 7}
+ *
+ * Islands of dp (outer_step.h) are outside everything else, also of pp: each has consecutive ranks. */
 #pragma once
 #include "cluster.h"
 #include "method.h"
@@ -26,13 +28,16 @@ typedef guint AxisSet;
 enum {
   AXIS_BIT_DP_SHARD = 1u << N_AXES,
   AXIS_BIT_DP_REPLICA = 1u << (N_AXES + 1),
-  AXIS_BIT_EXPERT_SHARD = 1u << (N_AXES + 2) /* ranks that share the ZeRO shards of the same experts */
+  AXIS_BIT_EXPERT_SHARD = 1u << (N_AXES + 2), /* ranks that share the ZeRO shards of the same experts */
+  AXIS_BIT_DP_ISLAND = 1u << (N_AXES + 3)     /* ranks in the same place of every island */
 };
-/* AXIS_BIT(AXIS_DP) means both halves of dp; AXIS_BIT(AXIS_EP) the ranks that divide the experts among them. */
+/* AXIS_BIT(AXIS_DP) means both halves of dp within an island; AXIS_BIT(AXIS_EP) the ranks that divide the experts among
+ * them. */
 
 typedef struct {
   int size[N_AXES];    /* 1 for ep, which has no digit */
-  int stride[N_AXES];  /* rank difference of neighbours along the axis */
+  int stride[N_AXES];  /* rank difference of neighbours along the axis; of dp within an island */
+  int n_islands;       /* that dp is cut into; 0 means 1 */
   int in_ep[N_AXES];   /* neighbours along the axis within one group of ep; 0 means 1 */
   gboolean takes_tp;   /* ranks of tp hold whole experts, and count among the ranks of ep and of the experts'
                           shards */
@@ -45,6 +50,9 @@ typedef struct {
 
 /* `layout` is valid as long as `method`. */
 void layout_init(Layout *layout, const Method *method);
+static inline int layout_islands(const Layout *layout) {
+  return MAX(layout->n_islands, 1);
+}
 /* The cluster's GPU that a rank is on, counted node by node. */
 static inline int layout_gpu(const Layout *layout, int rank) {
   return layout->gpu_of_rank != NULL ? layout->gpu_of_rank[rank] : rank;
