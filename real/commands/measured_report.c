@@ -17,8 +17,7 @@ static double mfu(const MeasuredReport *report) {
 }
 
 static double tokens_per_s(const MeasuredReport *report) {
-  const Plan *plan = report->workload->plan;
-  return (double)plan->global_batch * plan->seq_len / (report->median_ns * 1e-9);
+  return workload_tokens(report->workload) / (report->median_ns * 1e-9);
 }
 
 static void append_line(GString *out, const char *label, char *value) {

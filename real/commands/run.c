@@ -165,12 +165,20 @@ static gboolean make_workload(Run *run, World *world, GError **error) {
     g_prefix_error(error, "on %d rank%s: ", n, n == 1 ? "" : "s");
     return FALSE;
   }
+  workload_set_data_rank(run->workload, layout_coordinates(&run->workload->layout, world_rank(world)).at[AXIS_DP]);
   return trainable_check(run->workload, error);
 }
 
 static Program *given_program(const Run *run, GError **error) {
   const Workload *workload = run->workload;
   gsize length;
+  if (workload->micro_batches != NULL) {
+    fail_impossible(error,
+                    "--program and --batching %s clash: a Program's text has the lengths of one rank of dp; "
+                    "leave --program out, or use --batching padded",
+                    batching_names()[workload->plan->batching]);
+    return NULL;
+  }
   g_autofree char *text = data_file_read(run->options.program, &length, error);
   g_autoptr(Program) program = text ? program_from_text(text, run->options.program, error) : NULL;
   if (program == NULL)
@@ -308,6 +316,17 @@ static void add_trait(char (*traits)[TRAIT_BYTES], int i, char *text) {
   g_free(text);
 }
 
+/* The Program; where ranks of dp have lengths of their own, the first one's. Owned by the caller. */
+static char *common_program_text(const Run *run) {
+  if (run->workload->micro_batches == NULL)
+    return program_to_text(run->program);
+  Workload first;
+  workload_view_init(&first, run->workload, 0);
+  g_autoptr(Program) program = program_of_plan(&first, NULL);
+  workload_view_clear(&first);
+  return program_to_text(program);
+}
+
 /* What all ranks must agree on: checksums of three texts. */
 static void find_traits(const Run *run, char (*traits)[TRAIT_BYTES]) {
   const Model *model = run->workload->model;
@@ -315,7 +334,7 @@ static void find_traits(const Run *run, char (*traits)[TRAIT_BYTES]) {
   GString *plan = g_string_new(NULL);
   for (int axis = 0; axis < N_AXES; axis++)
     g_string_append_printf(plan, "%d %d ", layout->size[axis], layout->stride[axis]);
-  g_autofree char *program = program_to_text(run->program);
+  g_autofree char *program = common_program_text(run);
   g_string_append(plan, program);
   add_trait(traits, 0,
             g_strdup_printf("%s %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT, model->name,

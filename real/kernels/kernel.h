@@ -349,7 +349,8 @@ typedef struct {
  * target's
  *            logit − row_max, 0 when the target is not here
  *   SOFTMAX  probabilities /= row_sum;  *loss += loss_scale·Σ_t (log row_sum − row_target)
- *   BACKWARD dlogits[t][j] = gradient_scale·scale·(probabilities − [j is the target]) */
+ *   BACKWARD dlogits[t][j] = gradient_scale·scale·(probabilities − [j is the target])
+ * A token with a negative target is padding: it adds nothing to the loss, and its gradient is 0. */
 typedef struct {
   guint8 number; /* of logits and dlogits */
   gint64 tokens, width, first_word, n_words;

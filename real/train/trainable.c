@@ -312,13 +312,36 @@ static gboolean check_ways(const Method *method, GError **error) {
                          servers_text(servers), odd);
 }
 
+/* What micro-batches of unequal lengths cannot be trained with here. */
+static gboolean check_lengths(const Workload *workload, GError **error) {
+  const Method *method = workload->method;
+  const Model *model = workload->model;
+  const Batching batching = method->batching;
+  const gboolean is_packed = workload->batch != NULL && workload->batch->is_packed,
+                 is_longest = workload->batch != NULL && batching == BATCHING_LONGEST;
+  const char *why = workload->batch != NULL && batching == BATCHING_BALANCED
+                        ? "another dealing on every number of ranks"
+                    : is_packed && method->cp > 1                    ? "--cp"
+                    : is_packed && model->dropout_rate.attention > 0 ? "dropout of attention's scores"
+                    : is_packed && model->positions == POSITIONS_LEARNED && method->sequence_parallel && method->tp > 1
+                        ? "learned positions and sequence parallelism"
+                    : is_longest && model_has_experts(model)           ? "experts, to which tokens are dealt out evenly"
+                    : is_longest && method->precision == PRECISION_FP8 ? "fp8"
+                    : workload->batch != NULL && method->mtp_layers > 0 ? "heads that predict a token further"
+                                                                        : NULL;
+  return why == NULL || fail_impossible(error,
+                                        "--batching %s with %s cannot be trained with here (stepsim simulate predicts "
+                                        "it)",
+                                        batching_names()[batching], why);
+}
+
 static gboolean check_plan(const Workload *workload, GError **error) {
   const Method *method = workload->method;
-  return check_training(workload, error) && check_ways(method, error) && check_switches(method, error) &&
-         check_ring(method, error) && check_precision(workload, error) && check_recompute(workload, error) &&
-         check_gradient_sums(method, error) && check_norm_kernel(workload, error) && check_loss(method, error) &&
-         check_recipe(method, error) && check_compression(method, error) && check_host_weights(workload, error) &&
-         (method->precision != PRECISION_FP8 || check_fp8(workload, error));
+  return check_training(workload, error) && check_ways(method, error) && check_lengths(workload, error) &&
+         check_switches(method, error) && check_ring(method, error) && check_precision(workload, error) &&
+         check_recompute(workload, error) && check_gradient_sums(method, error) && check_norm_kernel(workload, error) &&
+         check_loss(method, error) && check_recipe(method, error) && check_compression(method, error) &&
+         check_host_weights(workload, error) && (method->precision != PRECISION_FP8 || check_fp8(workload, error));
 }
 
 /* Routing is fixed by position: each rank must divide its tokens evenly among all experts. */

@@ -32,23 +32,97 @@ static gint32 token_at(const Trainer *trainer, guint64 sequence, guint64 positio
   return (gint32)(u * u * (double)trainer->workload->model->vocab);
 }
 
+/* Where a rank's tokens of one micro-batch are drawn into: of one position behind. */
+typedef struct {
+  const Trainer *trainer;
+  int n_behind;
+  gint32 *tokens;
+} Drawing;
+
+/* A sequence of a row, which begins with the rank's row `first`. A cp rank has its pieces. */
+static void draw_sequence(const Drawing *drawing, const LocalSizes *local, guint64 sequence, gint64 first, gint64 rows,
+                          gint64 length) {
+  const SequencePieces pieces = parameters_pieces_of(local, drawing->trainer->parameters->at.at[AXIS_CP]);
+  for (gint64 row = 0; row < rows; row++) {
+    const gint64 position = sequence_position(pieces, row, local->seq_len);
+    if (position < length)
+      drawing->tokens[first + row] =
+          token_at(drawing->trainer, sequence, (guint64)position + (guint64)drawing->n_behind);
+  }
+}
+
+/* Where lengths are drawn: what is behind a sequence is padding, which is word 0 and has no target. */
+static void draw_lengths(const Drawing *drawing, const LocalSizes *local, const MicroBatch *own, gint64 step) {
+  const Batch *batch = local->batch;
+  const guint64 first =
+      (guint64)(step * batch->n_sequences) + (guint64)(own->lengths - &g_array_index(batch->lengths, gint64, 0));
+  for (gint64 i = 0; i < local->tokens; i++)
+    drawing->tokens[i] = drawing->n_behind == 0 ? 0 : -1;
+  gint32 sequence = 0;
+  for (gint64 row = 0; row < local->sequences; row++)
+    for (gint64 at = 0; sequence < own->row_ends[row]; sequence++) {
+      const gint64 length = own->lengths[sequence],
+                   rows = batch->is_packed ? length : local->seq_len; /* packed: without cp */
+      draw_sequence(drawing, local, first + (guint64)sequence, row * local->seq_len + at, rows, length);
+      at += batch_padded(batch, length);
+    }
+}
+
 /* The tokens `n_behind` positions later. The micro-batches of a dp rank are consecutive sequences of the global
- * batch; a cp rank has its pieces of each. */
+ * batch. */
 static void draw_tokens(const Trainer *trainer, int n_behind, gint32 *tokens) {
-  const Method *method = trainer->workload->method;
-  const gint64 seq_len = trainer->parameters->local.seq_len;
-  const SequencePieces pieces = parameters_pieces(trainer->parameters);
-  const gint64 per_rank = method->n_micro_batches * method->micro_batch;
-  gsize i = 0;
-  for (int step = 0; step < trainer->program->n_steps; step++)
-    for (gint64 sequence = 0; sequence < per_rank; sequence++)
-      for (gint64 row = 0; row < seq_len; row++, i++) {
-        const guint64 position = (guint64)sequence_position(pieces, row, seq_len);
-        const gint64 global =
-            (step * MAX(trainer->training.n_islands, 1) + trainer->training.island) * (gint64)method->global_batch +
-            trainer->parameters->at.at[AXIS_DP] * per_rank + sequence;
-        tokens[i] = token_at(trainer, (guint64)global, position + (guint64)n_behind);
-      }
+  const Workload *workload = trainer->workload;
+  const Method *method = workload->method;
+  const gint64 n = method->n_micro_batches, dp = trainer->parameters->at.at[AXIS_DP];
+  for (gint64 step = 0; step < trainer->program->n_steps; step++)
+    for (gint64 m = 0; m < n; m++) {
+      const LocalSizes *local = &trainer->shapes[m].local;
+      const Drawing drawing = {trainer, n_behind, tokens + (step * n + m) * trainer->parameters->local.tokens};
+      const gint64 part = step * MAX(trainer->training.n_islands, 1) + trainer->training.island;
+      const guint64 first = (guint64)(part * (gint64)method->global_batch + (dp * n + m) * method->micro_batch);
+      if (workload->batch != NULL)
+        draw_lengths(&drawing, local, batch_at(workload->batch, (int)dp, (int)m), step);
+      for (gint64 i = 0; i < local->sequences && workload->batch == NULL; i++)
+        draw_sequence(&drawing, local, first + (guint64)i, i * local->seq_len, local->seq_len, method->seq_len);
+    }
+}
+
+/* The documents of packed rows. */
+static void list_documents(const LocalSizes *local, GArray *documents) {
+  const MicroBatch *own = local->documents;
+  gint32 i = 0;
+  for (gint64 row = 0; row < local->sequences; row++) {
+    Document document = {.first = row * local->seq_len, .sequences = 1};
+    const gint64 end = document.first + local->seq_len;
+    for (; i < own->row_ends[row]; i++, document.first += document.length) {
+      document.length = batch_padded(local->batch, own->lengths[i]);
+      g_array_append_val(documents, document);
+    }
+    document.length = end - document.first;
+    if (document.length > 0)
+      g_array_append_val(documents, document);
+  }
+}
+
+static void make_shapes(Trainer *trainer) {
+  const Workload *workload = trainer->workload;
+  const int n = (int)workload->method->n_micro_batches;
+  trainer->shapes = g_new0(MicroBatchShape, n);
+  for (int m = 0; m < n; m++) {
+    MicroBatchShape *shape = &trainer->shapes[m];
+    shape->local = trainer->parameters->local;
+    if (workload->batch != NULL) {
+      shape->local = local_sizes_of_micro_batch(workload->model, workload->method, workload->batch,
+                                                batch_at(workload->batch, workload->dp, m));
+      shape->local.casts = trainer->parameters->local.casts;
+    }
+    shape->documents = g_array_new(FALSE, FALSE, sizeof(Document));
+    const Document whole = {0, shape->local.seq_len, shape->local.sequences};
+    if (shape->local.documents != NULL)
+      list_documents(&shape->local, shape->documents);
+    else
+      g_array_append_val(shape->documents, whole);
+  }
 }
 
 static gboolean upload_tokens(Trainer *trainer, GError **error) {
@@ -243,7 +317,10 @@ Trainer *trainer_new(const Workload *workload, const Program *program, const Tra
   g_autofree gboolean *is_local = local_stages(program, pp);
   DeviceStream *compute = place->streams[STREAM_COMPUTE];
   trainer->parameters = parameters_new(workload, is_local, place->rank, training->seed, compute, error);
-  if (trainer->parameters == NULL || !items_bind(trainer, error) || !init_activations(trainer, is_local, pp, error) ||
+  if (trainer->parameters == NULL)
+    return NULL;
+  make_shapes(trainer);
+  if (!items_bind(trainer, error) || !init_activations(trainer, is_local, pp, error) ||
       !upload_tokens(trainer, error) || !loss_scaling_init(trainer, error) ||
       !allocate_buffers(trainer, place->rank, error) || !compressed_buckets_init(trainer, place, error))
     return NULL;
@@ -274,6 +351,9 @@ void trainer_free(Trainer *trainer) {
   g_clear_pointer(&trainer->compressed, g_hash_table_unref);
   items_log_clear(trainer);
   items_clear(trainer);
+  for (int m = 0; trainer->shapes != NULL && m < trainer->workload->method->n_micro_batches; m++)
+    g_array_unref(trainer->shapes[m].documents);
+  g_free(trainer->shapes);
   if (trainer->activations.pools != NULL)
     activations_clear(&trainer->activations);
   parameters_free(trainer->parameters);

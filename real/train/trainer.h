@@ -64,6 +64,17 @@ typedef struct {
   int from_step;       /* first step to record */
 } ItemLog;
 
+/* Tokens that see one another: `length` of them, of so many sequences in a row, from token `first` of the rank's on. */
+typedef struct {
+  gint64 first, length, sequences;
+} Document;
+
+/* What kernels of a micro-batch work on. Memory has room for the largest. */
+typedef struct {
+  LocalSizes local;
+  GArray *documents; /* of Document: of packed rows each, and the padding behind them; else all sequences; owned */
+} MicroBatchShape;
+
 struct Trainer {
   const Workload *workload; /* borrowed, like all up to `training` */
   const Program *program;   /* expanded */
@@ -74,12 +85,14 @@ struct Trainer {
 
   Parameters *parameters; /* owned from here on */
   Activations activations;
+  MicroBatchShape *shapes; /* [micro-batches] */
   BoundList lists[N_PIECES][N_PHASES];
   ItemLog item_log;
-  gint32 *tokens;    /* device: [2 + MTP heads][steps][micro-batches][tokens]: row i: the tokens i positions later */
+  gint32 *tokens;    /* device: [2 + MTP heads][steps][micro-batches][tokens of the largest]: row i: the tokens i
+                        positions later; of padding −1, but in row 0 */
   gint64 n_tokens;   /* of each row */
   double *losses;    /* device: [steps][training_n_losses()], micro-batch by micro-batch: sum over its tokens on all cp
-                        ranks / tokens of the global batch, times the head's weight */
+                        ranks / tokens of the global batch (without padding), times the head's weight */
   double *norms;     /* device: [steps][2]: Σ g² of this rank's share; of all ranks */
   LossScale *scales; /* device: [steps + 1]; NULL except in fp16 (state.h) */
 

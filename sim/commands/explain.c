@@ -140,6 +140,13 @@ static int explain(const ExplainVerb *o, const SpacePoint *point, const Scaling 
   g_autoptr(Prediction) prediction = predict(point->model, point->cluster, point->plan, error);
   if (prediction == NULL)
     return 2;
+  if (prediction->workload->micro_batches != NULL) { /* times of each are not changed apart */
+    fail_impossible(error,
+                    "a step whose micro-batches have lengths of their own (--batching %s) is not taken apart: "
+                    "expected --batching padded, or no --seq-lengths",
+                    batching_names()[prediction->workload->plan->batching]);
+    return 1;
+  }
   g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
   StepReport step = step_of_prediction(prediction, in_flight);
   if (!check_measured(o, &step, error))

@@ -168,11 +168,18 @@ static gboolean write_trace(const char *file, const Prediction *prediction, cons
              : chrome_trace_write(prediction->trace, file, error);
 }
 
+/* What explain says of it; NULL: nothing, where micro-batches have lengths of their own. Owned by the caller. */
+static char *explained_json(const SimulateOptions *o, const Prediction *prediction, const StepReport *report) {
+  if (prediction->workload->micro_batches != NULL)
+    return NULL;
+  g_autoptr(Explanation) explanation = explanation_new(prediction, report, o->plan.plan, NULL, parallel_threads());
+  return explain_json(explanation);
+}
+
 /* `numbers`: what --json prints. */
 static gboolean write_html(const SimulateOptions *o, const Prediction *prediction, const StepReport *report,
                            const char *numbers, GError **error) {
-  g_autoptr(Explanation) explanation = explanation_new(prediction, report, o->plan.plan, NULL, parallel_threads());
-  g_autofree char *explained = explain_json(explanation);
+  g_autofree char *explained = explained_json(o, prediction, report);
   g_autoptr(GBytes) arrays = step_arrays(prediction->trace, prediction->metrics, report->cluster, error);
   const LabHtml of = {&o->plan, numbers, explained, arrays};
   return arrays != NULL && lab_html_write(&of, o->html, error);

@@ -125,10 +125,12 @@ static void time_transfers(const Costing *costing, gboolean tp_meets, Timing *ti
   }
 }
 
-static const ListCost *cost_list(const Costing *costing, Piece piece, Phase phase) {
-  const WorkList *work = &costing->workload->work[piece][phase];
+static const ListCost *cost_list(const Costing *costing, gint32 lengths, Piece piece, Phase phase) {
+  const Workload *workload = costing->workload;
+  const WorkList *work = workload_list(workload, lengths, piece, phase);
   const Method *method = costing->workload->method;
-  const WorkList *again = method->recompute == RECOMPUTE_SELECTIVE ? &costing->workload->work[piece][PHASE_F] : NULL;
+  const WorkList *again =
+      method->recompute == RECOMPUTE_SELECTIVE ? workload_list(workload, lengths, piece, PHASE_F) : NULL;
   const gboolean is_of_experts = piece_family(piece) == PIECE_LAYER && model_has_experts(costing->workload->model);
   const LaunchTimes launches =
       framework_launches(method, work, again, piece, phase, is_of_experts, costing->site->machine->gpu.host_launch_s);
@@ -147,24 +149,37 @@ static void count_products(const Costing *costing, const ListCost *list, Timing 
   }
 }
 
-static void time_lists(const Costing *costing, Timing *timing) {
-  int n_items = 0;
-  for (int piece = 0; piece < N_PIECES; piece++)
-    for (int phase = 0; phase < N_PHASES; phase++)
-      n_items += costing->workload->work[piece][phase].n_items;
-  TimedItem *items = timing->items = g_new(TimedItem, n_items);
+/* Of micro-batch `lengths`; returns the items' end. */
+static TimedItem *time_lists_of(const Costing *costing, gint32 lengths, TimedList lists[N_PIECES][N_PHASES],
+                                TimedItem *items, Timing *timing) {
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < PHASE_OPTIMIZER; phase++) {
-      if (costing->workload->work[piece][phase].n_items == 0)
+      if (workload_list(costing->workload, lengths, (Piece)piece, (Phase)phase)->n_items == 0)
         continue;
-      const ListCost *cost = cost_list(costing, piece, phase);
-      TimedList *list = &timing->lists[piece][phase];
+      const ListCost *cost = cost_list(costing, lengths, (Piece)piece, (Phase)phase);
+      TimedList *list = &lists[piece][phase];
       *list = cost->list;
       list->items = items;
       memcpy(items, cost->list.items, (gsize)list->n_items * sizeof *items);
       items += list->n_items;
-      count_products(costing, cost, timing);
+      if (lengths > 0 || timing->of_lengths == NULL)
+        count_products(costing, cost, timing);
     }
+  return items;
+}
+
+static void time_lists(const Costing *costing, Timing *timing) {
+  const Workload *workload = costing->workload;
+  const int n_lengths = workload->micro_batches != NULL ? workload->batch->n_micro_batches : 0;
+  gsize n_items = 0;
+  for (int piece = 0; piece < N_PIECES; piece++)
+    for (int phase = 0; phase < N_PHASES; phase++)
+      n_items += (gsize)workload->work[piece][phase].n_items;
+  timing->of_lengths = n_lengths > 0 ? g_malloc0((gsize)n_lengths * sizeof *timing->of_lengths) : NULL;
+  TimedItem *items = timing->items = g_new(TimedItem, n_items * (gsize)(1 + n_lengths));
+  for (gint32 lengths = 0; lengths <= n_lengths; lengths++)
+    items =
+        time_lists_of(costing, lengths, lengths > 0 ? timing->of_lengths[lengths - 1] : timing->lists, items, timing);
 }
 
 /* Bytes of gradients read and written per parameter between the last backward and Adam; Adam's own read is part of

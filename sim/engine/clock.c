@@ -77,6 +77,19 @@ static inline const TapeStep *lane_step(const Clock *clock, gint32 lane) {
   return tape_step(clock->run->tape, clock->lanes[lane].op);
 }
 
+/* The times of a step on this rank. */
+static inline gint32 work_of(const Clock *clock, gint32 rank, const TapeStep *step) {
+  return trace_work(clock->run->trace, rank, step->work);
+}
+
+static inline gint32 transfer_of(const Clock *clock, gint32 rank, const TapeStep *step) {
+  return trace_transfer(clock->run->trace, rank, step->work);
+}
+
+static inline gint32 lane_transfer(const Clock *clock, gint32 lane) {
+  return transfer_of(clock, rank_of(lane), lane_step(clock, lane));
+}
+
 static inline gint32 partner_rank(const Clock *clock, gint32 rank, const TapeStep *step) {
   return rank + (tape_step(clock->run->tape, step->meets)->rank - step->rank) * clock->run->stride;
 }
@@ -132,10 +145,11 @@ static void tax_members(Clock *clock, gint32 lane, gint64 from_ns, gint64 to_ns)
   if (clock->taxed == NULL)
     return;
   const TapeStep *step = lane_step(clock, lane);
+  const gint32 transfer = lane_transfer(clock, lane);
   if (step->kind == TAPE_SEND)
-    tax_rank(clock, partner_rank(clock, rank_of(lane), step), step->work, from_ns, to_ns);
+    tax_rank(clock, partner_rank(clock, rank_of(lane), step), transfer, from_ns, to_ns);
   for (gint32 member = lane; member >= 0; member = clock->lanes[member].chain)
-    tax_rank(clock, rank_of(member), step->work, from_ns, to_ns);
+    tax_rank(clock, rank_of(member), transfer, from_ns, to_ns);
 }
 
 /* The kernel of this lane ends later than was known when it was queued. */
@@ -175,18 +189,19 @@ static void end_transfer_at(Clock *clock, gint32 lane, gint64 end_ns, gint16 ear
 /* Begins the flow of this lane: all its members are there. */
 static void begin_flow(Clock *clock, gint32 lane, gint64 begin_ns) {
   const TapeStep *step = lane_step(clock, lane);
+  const gint32 transfer = lane_transfer(clock, lane);
   clock->lanes[lane].is_begin = FALSE;
   clock->lanes[lane].begin_ns = begin_ns;
-  tax_members(clock, lane, begin_ns, add_ns(begin_ns, clock->run->timing->transfers[step->work].run_ns));
+  tax_members(clock, lane, begin_ns, add_ns(begin_ns, clock->run->timing->transfers[transfer].run_ns));
   if (step->kind == TAPE_SEND) {
-    contention_send(clock->contention, begin_ns, lane, step->work, rank_of(lane),
+    contention_send(clock->contention, begin_ns, lane, transfer, rank_of(lane),
                     partner_rank(clock, rank_of(lane), step));
     return;
   }
   gint32 n = 0;
   for (gint32 member = lane; member >= 0; member = clock->lanes[member].chain)
     clock->members[n++] = rank_of(member);
-  contention_collective(clock->contention, begin_ns, lane, step->work, clock->members, n);
+  contention_collective(clock->contention, begin_ns, lane, transfer, clock->members, n);
 }
 
 /* Beyond the horizon of a run in time order it waits; in one that runs ahead, a flow that begins with a latency is
@@ -198,7 +213,7 @@ static gboolean begins_at_once(const Clock *clock, gint32 transfer, gint64 begin
 
 /* All members of this lane's transfer are there from begin_ns on. */
 static void run_transfer(Clock *clock, gint32 lane, gint64 begin_ns) {
-  const gint32 transfer = lane_step(clock, lane)->work;
+  const gint32 transfer = lane_transfer(clock, lane);
   if (!is_flow(clock, transfer)) {
     const gint64 end_ns = add_ns(begin_ns, clock->run->timing->transfers[transfer].run_ns);
     tax_members(clock, lane, begin_ns, end_ns);
@@ -223,7 +238,7 @@ static void arrive(Clock *clock, gint32 lane, const TapeStep *step, gint64 start
   const gint32 group = g_array_index(trace->program->transfers, Transfer, step->work).group;
   const gint32 slot =
       step->kind == TAPE_MEETING ? tape->match[step->rank][step->op - tape->first[step->rank]] : step->stream;
-  const gint64 run_ns = clock->run->timing->transfers[step->work].run_ns;
+  const gint64 run_ns = clock->run->timing->transfers[lane_transfer(clock, lane)].run_ns;
   Meeting *meeting = meetings_at(&clock->meetings, rank_of(lane), group, slot, &n_members);
   meeting->end_ns = MAX(meeting->end_ns, add_ns(start_ns, run_ns));
   clock->lanes[lane].chain = meeting->last;
@@ -242,7 +257,7 @@ static void meet_partner(Clock *clock, gint32 rank, const TapeStep *step, gint64
   const TapeStep *partner = tape_step(run->tape, step->meets);
   const gint32 other = partner_rank(clock, rank, step);
   const gsize own_record = record_of(run, rank, step->op), met = record_of(run, other, step->meets);
-  const gboolean is_send = step->kind == TAPE_SEND, is_eager = run->eager[step->work];
+  const gboolean is_send = step->kind == TAPE_SEND, is_eager = run->eager[transfer_of(clock, rank, step)];
   const gint64 partner_ns = run->trace->start_ns[met];
   if (is_send && is_eager) {
     run_transfer(clock, lane_of(rank, step), start_ns);
@@ -270,7 +285,7 @@ static void vary(const Clock *clock, gint32 rank, const TapeStep *step, OpTime *
 static inline gint64 kernel_end_ns(const Clock *clock, gint32 rank, const TapeStep *step, gint64 ready_ns,
                                    gint64 issue_ns) {
   const Simulation *simulation = clock->run->simulation;
-  OpTime time = clock->run->timing->works[step->work];
+  OpTime time = clock->run->timing->works[work_of(clock, rank, step)];
   if (simulation->speed != NULL || simulation->jitter > 0)
     vary(clock, rank, step, &time);
   const gint64 end_ns = MAX(add_ns(ready_ns, time.run_ns), add_ns(issue_ns, time.tail_ns));
@@ -312,7 +327,7 @@ static void start_ready(Clock *clock) {
 static void end_flows(Clock *clock, const TransferEnd *ended, gint32 n_ended) {
   for (gint32 i = 0; i < n_ended; i++) {
     const gint32 lane = ended[i].lane;
-    const OpTime *time = &clock->run->timing->transfers[lane_step(clock, lane)->work];
+    const OpTime *time = &clock->run->timing->transfers[lane_transfer(clock, lane)];
     tax_members(clock, lane, add_ns(clock->lanes[lane].begin_ns, time->run_ns), ended[i].end_ns);
     end_transfer_at(clock, lane, ended[i].end_ns, ended[i].early_ticks);
     if (clock->horizon_ns == G_MAXINT64)

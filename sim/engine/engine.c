@@ -15,10 +15,12 @@ static gboolean classify_transfers(Run *run, double slowest, const Omitted *omit
     g_clear_pointer(&run->ways, g_free);
   run->has_ways = run->ways != NULL;
   if (run->ways == NULL)
-    run->ways = g_new0(guint, transfers->len);
-  run->eager = g_new(gboolean, transfers->len);
-  for (guint i = 0; i < transfers->len; i++) {
-    const Transfer *transfer = &g_array_index(transfers, Transfer, i);
+    run->ways = g_new0(guint, run->timing->n_transfers + 1);
+  run->eager = g_new(gboolean, run->timing->n_transfers + 1);
+  for (guint i = 0; i < (guint)run->timing->n_transfers; i++) {
+    const Program *program =
+        run->trace->variant != NULL ? run->trace->programs[i / transfers->len] : run->trace->program;
+    const Transfer *transfer = &g_array_index(program->transfers, Transfer, i % transfers->len);
     run->eager[i] = transfer->group < 0 && transfer->bytes <= (double)run->simulation->eager_bytes;
   }
   return !is_too_long;
@@ -30,7 +32,8 @@ static gint64 host_ns(const Timing *timing, const Op *op) {
                                 : timing->transfers[op->work].host_ns;
 }
 
-/* The host issues op after op without pause, and starts anew at the end of an OP_HOST. */
+/* The host issues op after op without pause, and starts anew at the end of an OP_HOST. Ranks whose micro-batches have
+ * other lengths issue as many kernels. */
 static void find_offsets(Run *run) {
   run->offset_ns = g_new(gint64, run->tape->n_ops);
   for (int rank = 0; rank < run->tape->n_ranks; rank++) {
@@ -150,10 +153,21 @@ static void follow(Run *run) {
   clock_run_from(clock, conflict_ns, n_made);
 }
 
+static void tell_variants(const Simulation *simulation, Trace *trace) {
+  trace->programs = simulation->programs;
+  trace->variant = g_new(int, trace->n_ranks);
+  for (int rank = 0; rank < trace->n_ranks; rank++)
+    trace->variant[rank] = layout_coordinates(simulation->layout, rank).at[AXIS_DP];
+  if (simulation->whole != NULL)
+    trace->whole = *simulation->whole;
+}
+
 Trace *engine_run(const Simulation *simulation, EngineStats *stats) {
   g_assert(simulation->speed == NULL || !simulation->folded);
   Trace *trace = trace_new(simulation->program, simulation->layout, simulation->folded);
   trace->timing = simulation->timing;
+  if (simulation->programs != NULL)
+    tell_variants(simulation, trace);
   const Tape *tape = program_tape(simulation->program);
   if (tape == NULL)
     g_error("engine: the program gets stuck, though it was verified");

@@ -15,6 +15,10 @@ typedef struct {
   Program *program; /* its tape is made if it has none */
   const Timing *timing;
   const Layout *layout; /* may be NULL when folded */
+  /* Ranks of dp have micro-batches of their own lengths: their programs, and one behind the other their times in
+   * `timing`; NULL: all are alike. `whole`: as Trace.whole; may be NULL */
+  Program *const *programs;
+  const Layout *whole;
   gboolean folded;
   gint64 eager_bytes;  /* sends up to this many bytes complete without their receiver */
   const double *speed; /* unfolded: [layout ranks] factor on compute time; NULL = all 1. Folded: NULL */

@@ -6,6 +6,19 @@
 #include <math.h>
 #include <string.h>
 
+/* The mean over ranks of dp that differ. */
+static void set_traffic(StepReport *report, const Prediction *prediction) {
+  double sum[N_MOVERS] = {0};
+  step_report_set_traffic(report, prediction->program, prediction->workload);
+  for (int dp = 0; dp < prediction->n_programs; dp++) {
+    step_report_set_traffic(report, prediction->programs[dp], prediction->workload);
+    for (int mover = 0; mover < N_MOVERS; mover++)
+      sum[mover] += report->traffic_bytes[mover];
+  }
+  for (int mover = 0; mover < N_MOVERS && prediction->n_programs > 0; mover++)
+    report->traffic_bytes[mover] = sum[mover] / prediction->n_programs;
+}
+
 StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
   const Cluster *cluster = prediction->cluster;
   const Plan *plan = prediction->workload->plan;
@@ -49,6 +62,8 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
   const ServerUse *servers = &prediction->servers;
   report.servers = (ServerReport){servers->n,    servers->bytes,   servers->capacity_bytes,
                                   servers->fits, servers->network, servers->memory};
+  step_report_set_lengths(&report, prediction->program, prediction->timing, prediction->workload->batch,
+                          MAX(prediction->n_programs, 1));
   step_report_set_data(&report, prediction->program, prediction->timing);
   step_report_set_compression(&report, prediction->program, prediction->workload, prediction->timing);
   double reserved_bytes = cluster->gpu.reserved_bytes;
@@ -62,7 +77,7 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
   report.fits &= prediction->fits;
   if (in_flight != NULL) {
     g_assert(prediction->omitted == NULL && prediction->program->n_steps == plan->steps);
-    step_report_set_traffic(&report, prediction->program, prediction->workload);
+    set_traffic(&report, prediction);
     step_report_set_kernels(&report, prediction->workload, prediction->timing, cluster->gpu.peak_flops);
     metrics_in_flight(prediction->trace, in_flight);
   }

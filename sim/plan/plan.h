@@ -81,6 +81,11 @@ gboolean plan_check_offload(const Plan *plan, const Cluster *cluster, GError **e
 /* IMPOSSIBLE for data beside offloading, and if the cluster (may be NULL) lacks the storage that is needed. */
 gboolean plan_check_data(const Plan *plan, const Cluster *cluster, GError **error);
 
+/* Whether micro-batches may differ: their lengths are drawn, and not all padded alike. */
+gboolean plan_has_unequal(const Plan *plan);
+/* IMPOSSIBLE for a batching without lengths, and for what unequal micro-batches are not modelled with. */
+gboolean plan_check_lengths(const Plan *plan, GError **error);
+
 /* IMPOSSIBLE for compressed gradients beside what they are not defined or modelled with. */
 gboolean plan_check_compression(const Plan *plan, GError **error);
 

@@ -358,19 +358,22 @@ static gboolean check_layer_passes(Plan *plan, const Model *model, const Cluster
   if (cluster == NULL || model == NULL)
     return TRUE;
   double layers = (double)model->n_layers * plan->steps;
+  const gboolean of_replicas = plan->fold && plan_has_unequal(plan) && plan->dp > 1;
   gint64 micro_batches = zero_shards_gradients(plan->zero) || plan->cp > 1 || plan->ep > 1 || !plan->fold ||
-                                 plan->offload.activations != TIER_GPU
+                                 of_replicas || plan->offload.activations != TIER_GPU
                              ? plan->n_micro_batches
                              : 1;
-  const double ranks = plan->fold ? 1 : (double)plan->tp * plan_data_ranks(plan);
-  const double most = plan->fold ? most_layer_passes : most_passes_apart;
+  const double ranks = of_replicas ? plan->dp : plan->fold ? 1 : (double)plan->tp * plan_data_ranks(plan);
+  const double most = plan->fold && !of_replicas ? most_layer_passes : most_passes_apart;
   if (plan->cp_comm == CP_RING)
     layers *= plan->cp; /* each step of the ring has its own ops */
   if (layers * micro_batches * ranks <= most)
     return TRUE;
   g_autofree char *ring =
       plan->cp_comm == CP_RING && plan->cp > 1 ? g_strdup_printf(" × %d steps of the ring", plan->cp) : g_strdup("");
-  const char *why = plan->fold ? "layer by layer" : "every rank apart (--fold off, --jitter or --slow-rank)";
+  const char *why = of_replicas  ? "every rank of dp apart (--seq-lengths)"
+                    : plan->fold ? "layer by layer"
+                                 : "every rank apart (--fold off, --jitter or --slow-rank)";
   return fail_impossible(error,
                          "%s: %" INT64 " layers%s × %" INT64
                          " micro-batches × steps %d × %.0f ranks = %.4g, at most %.0f "
@@ -406,6 +409,10 @@ static gboolean check_offload(Plan *plan, const Model *model, const Cluster *clu
          plan_check_compression(plan, error);
 }
 
+static gboolean check_lengths(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  return plan_check_lengths(plan, error);
+}
+
 gboolean plan_complete_ranks(Plan *plan, GError **error) {
   return plan_fields_check_ranges(plan, error) && complete_ranks(plan, NULL, NULL, error);
 }
@@ -417,10 +424,10 @@ gboolean plan_complete_batch(Plan *plan, const Model *model, const Cluster *clus
 
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   static const Step steps[] = {
-      complete_ranks,     complete_sizes,  check_batch,    check_pipeline,     check_tensor_cut,
-      check_context,      check_sequence,  check_islands,  check_zero,         check_experts,
-      check_mtp,          check_recompute, check_training, check_machine,      check_precision,
-      check_disturbances, check_offload,   check_passes,   check_layer_passes, check_length,
+      complete_ranks, complete_sizes,     check_batch,     check_pipeline,     check_tensor_cut, check_context,
+      check_sequence, check_islands,      check_zero,      check_experts,      check_mtp,        check_recompute,
+      check_training, check_machine,      check_precision, check_disturbances, check_offload,    check_lengths,
+      check_passes,   check_layer_passes, check_length,
   };
   if (!plan_fields_check_ranges(plan, error) || !plan_open_schedule(plan, error))
     return FALSE;

@@ -158,6 +158,14 @@ static const char *servers_of_plan(const Plan *plan) {
   return servers_text(&plan->servers);
 }
 
+static gboolean set_seq_lengths(PlanTarget *target, const char *what, const char *text, GError **error) {
+  return seq_lengths_parse(what, text, &target->plan->seq_lengths, error);
+}
+
+static const char *seq_lengths_own_text(const Plan *plan) {
+  return seq_lengths_text(plan->seq_lengths);
+}
+
 static gboolean set_recipe(PlanTarget *target, const char *what, const char *text, GError **error) {
   return recipe_parse(text, &target->plan->recipe, error);
 }
@@ -280,6 +288,16 @@ static const PlanField fields[] = {
      .most = G_GINT64_CONSTANT(1) << 40},
     {"seq-len", "N", "tokens per sequence", PLAN_COUNT64, IN_PLAN(seq_len), .is_open_at_0 = TRUE,
      .otherwise = ": the model's positions, at most 4096", .least = 1, .most = 1 << 27},
+    {"seq-lengths", "SPEC",
+     "how long sequences are, longer ones cut at --seq-len: uniform:512-4096, lognormal:1200+1.1 (median, sigma), or a "
+     "file with one length in each line or in the CSV column length; drawn by --seed",
+     PLAN_OWN_TEXT, .set = set_seq_lengths, .text = seq_lengths_own_text, .uses = PLAN_FIELD_FILE, .by_default = "none",
+     .otherwise = ": all as long as --seq-len"},
+    {"batching", "HOW",
+     "with --seq-lengths: padded (to --seq-len), longest (to the longest of a micro-batch), packed (rows of --seq-len, "
+     "first-fit decreasing), concatenated (the same, cut where rows end), balanced (no rows: micro-batches of about "
+     "equal tokens); attention stays within a sequence",
+     PLAN_CHOICE, IN_PLAN(batching), .names = batching_names, .by_default = "padded"},
     {"memory-cap", "BYTES", "with --schedule auto: memory limit of a GPU, without what is reserved, e.g. 60GB",
      PLAN_BYTES, IN_PLAN(memory_cap), .is_open_at_0 = TRUE, .set = set_memory_cap, .turn = 3,
      .otherwise = ": what it has"},
@@ -425,7 +443,8 @@ static const PlanField fields[] = {
      IN_PLAN(contention), .uses = PLAN_FIELD_SIMULATED, .by_default = "on"},
     {"jitter", "SHARE", "relative standard deviation of compute times, e.g. 0.02", PLAN_RATIO, IN_PLAN(jitter),
      .uses = PLAN_FIELD_SIMULATED, .by_default = "0", .least = 0, .most = 0.5, .means = "a share from "},
-    {"seed", "N", "seed of the jitter", PLAN_COUNT64, IN_PLAN(seed), .uses = PLAN_FIELD_SIMULATED, .by_default = "1"},
+    {"seed", "N", "seed of the jitter and of --seq-lengths", PLAN_COUNT64, IN_PLAN(seed), .uses = PLAN_FIELD_SIMULATED,
+     .by_default = "1"},
     {"slow-rank", "R=F", "global rank R (or ranks 0..7) computes F times as long; repeatable", PLAN_OWN_TEXT,
      .set = set_slow_ranks, .text = no_text, .uses = PLAN_FIELD_SIMULATED | PLAN_FIELD_REPEATED},
     {"rank-map", "FILE", "which GPU each rank runs on: a list of GPUs, a table rank,node,gpu or a host list",

@@ -20,7 +20,6 @@
 #include "few_micro_batches.h"
 #include "lowering.h"
 #include "mixed_gpus.h"
-#include "stage_works.h"
 
 /* Sums of the same terms in another order may differ in their last bits. */
 static const double rounding = 1e-9;
@@ -30,18 +29,31 @@ typedef struct {
   double transient; /* of the piece that backward begins with */
 } StageHeld;
 
+/* The micro-batch that leaves least: every moment is bounded as if all were like it. */
+static gint32 least_lengths(const Workload *workload) {
+  const int n = workload->micro_batches != NULL ? workload->batch->n_micro_batches : 0;
+  gint32 least = n > 0 ? 1 : 0;
+  for (gint32 lengths = 2; lengths <= n; lengths++)
+    if (workload_memory(workload, lengths, PIECE_LAYER)->saved_bytes <
+        workload_memory(workload, least, PIECE_LAYER)->saved_bytes)
+      least = lengths;
+  return least;
+}
+
 static StageHeld *stages_held(const Workload *workload) {
   StageHeld *stages = g_new(StageHeld, workload->n_stages);
+  const gint32 lengths = least_lengths(workload);
   for (int s = 0; s < workload->n_stages; s++) {
-    const Part part = part_of_stage(workload, s);
+    Part part = part_of_stage(workload, s);
     int counts[N_PIECES];
+    part.lengths = lengths;
     Piece last = PIECE_HEAD;
     part_pieces(&part, counts);
     while (counts[last] == 0 && last > PIECE_EMBEDDING)
       last--;
-    const PieceMemory memory = stage_memory(workload, s);
+    const PieceMemory memory = part_memory(workload, &part);
     stages[s] = (StageHeld){memory.saved_bytes, memory.released_by_I, memory.held_for_W,
-                            workload->memory[last].transient_bytes};
+                            workload_memory(workload, lengths, last)->transient_bytes};
     if (workload->method->offload.activations != TIER_GPU) /* at times it has left, or has not come back yet */
       stages[s] = (StageHeld){.transient = stages[s].transient};
   }

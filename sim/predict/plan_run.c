@@ -2,6 +2,7 @@
  * collectives meet other transfers enough (timing_model.h), and whether the run would be too large. */
 #include "plan_run.h"
 
+#include "binding.h"
 #include "error.h"
 #include "few_micro_batches.h"
 #include "link_health.h"
@@ -43,7 +44,14 @@ typedef struct {
   LeftOut left_out;
   Program *program;     /* as lowered; taken over */
   Structure *structure; /* of the prediction's program; NULL: it is not kept */
+  Program *whole;       /* where ranks of dp differ: what is expanded; a reference */
 } Making;
+
+/* Ranks of dp whose micro-batches are not alike, or 1. */
+static int n_variants(const Workload *workload) {
+  const gboolean differ = workload->micro_batches != NULL && !batch_ranks_are_alike(workload->batch);
+  return differ ? workload->method->dp : 1;
+}
 
 static Costs *costs_of(const Making *making) {
   return making->predictor != NULL ? making->predictor->costs : NULL;
@@ -85,7 +93,7 @@ static gboolean makes_host_wait(const Workload *workload, int first, int last) {
 static gboolean is_always_expanded(const Workload *workload, const Cluster *cluster) {
   const Method *method = workload->method;
   return !method->fold || timing_model_has_taxes(method, cluster) || method->cp > 1 || method->ep > 1 ||
-         (method->has_expert_operations && makes_host_wait(workload, 0, N_PIECES - 1)) ||
+         n_variants(workload) > 1 || (method->has_expert_operations && makes_host_wait(workload, 0, N_PIECES - 1)) ||
          makes_host_wait(workload, PIECE_HEAD, PIECE_HEAD);
 }
 
@@ -129,6 +137,8 @@ static gboolean expand_beside(Making *making, Prediction *prediction, const gboo
         workload->method->tp, workload->model->n_layers, workload->method->n_micro_batches, workload->method->steps,
         MAX_LAYER_PASSES);
   const gboolean is_cut = beside == NULL || beside->n_pieces > 0;
+  if (n_variants(workload) > 1)
+    making->whole = program_ref(prediction->program);
   prediction->program = expanded(prediction->program, workload, beside);
   if (whole == NULL || found != NULL || !is_cut)
     return TRUE;
@@ -184,12 +194,21 @@ static double count_ops(const Prediction *prediction, LeftOut left_out) {
   return n_ops;
 }
 
+/* Where each rank of dp is simulated, one stands for those of tp and cp, which do what it does, unless experts are
+ * shared among several. */
+static int n_simulated(const Prediction *prediction, const Workload *workload) {
+  const Method *method = workload->method;
+  if (n_variants(workload) == 1 || !method->fold)
+    return method->fold ? prediction->program->n_ranks : workload->layout.n_ranks;
+  return method->ep > 1 ? workload->layout.n_ranks : method->dp * method->pp;
+}
+
 /* Whether the records of a run of all micro-batches fit in memory with room to spare. */
 static gboolean check_records(const Prediction *prediction, const Workload *workload, LeftOut left_out,
                               GError **error) {
   const Program *program = prediction->program;
-  const gboolean fold = workload->method->fold;
-  const double n_ops = count_ops(prediction, left_out), n_ranks = fold ? program->n_ranks : workload->layout.n_ranks;
+  const gboolean fold = workload->method->fold && n_variants(workload) == 1;
+  const double n_ops = count_ops(prediction, left_out), n_ranks = n_simulated(prediction, workload);
   const double bytes = n_ops / program->n_ranks * n_ranks * 3 * sizeof(gint64);
   if (bytes <= MAX_RECORD_BYTES)
     return TRUE;
@@ -197,8 +216,10 @@ static gboolean check_records(const Prediction *prediction, const Workload *work
   return fail_impossible(error,
                          "%s run of %.0f ranks with %.0f ops each needs %s of records; %suse fewer GPUs, "
                          "micro-batches or steps",
-                         fold ? "a" : "an unfolded (--fold off, --jitter or --slow-rank)", n_ranks,
-                         n_ops / program->n_ranks, needed, fold ? "" : "fold it, or ");
+                         fold                       ? "a"
+                         : n_variants(workload) > 1 ? "an unfolded (--seq-lengths)"
+                                                    : "an unfolded (--fold off, --jitter or --slow-rank)",
+                         n_ranks, n_ops / program->n_ranks, needed, fold ? "" : "fold it, or ");
 }
 
 double *plan_run_speeds(const Workload *workload, const Cluster *cluster) {
@@ -223,6 +244,47 @@ static gboolean can_be_counted(const Omitted *omitted, gint64 end_ns) {
   return sum_ns < (double)G_MAXINT64;
 }
 
+/* The plan's layout with one rank of tp and of cp. */
+static Layout data_layout(const Layout *whole) {
+  Layout layout = *whole;
+  layout.size[AXIS_TP] = layout.size[AXIS_CP] = 1;
+  layout.n_ranks = whole->size[AXIS_DP] * whole->size[AXIS_PP];
+  const gboolean dp_is_inside = whole->stride[AXIS_DP] < whole->stride[AXIS_PP];
+  layout.stride[AXIS_DP] = dp_is_inside ? 1 : whole->size[AXIS_PP];
+  layout.stride[AXIS_PP] = dp_is_inside ? whole->size[AXIS_DP] : 1;
+  layout.stride[AXIS_TP] = layout.stride[AXIS_CP] = layout.stride[AXIS_EP] = 1;
+  layout.n_shards = layout.n_expert_shards = layout.dp_shard;
+  layout.takes_tp = FALSE;
+  layout.gpu_of_rank = NULL;
+  return layout;
+}
+
+/* Programs and times of the other ranks of dp. */
+static gboolean add_variants(const Making *making, Prediction *prediction, GError **error) {
+  const Workload *workload = making->workload;
+  const int n = n_variants(workload);
+  if (n == 1)
+    return TRUE;
+  if (making->whole == NULL)
+    return fail_impossible(error, "a program of one rank of dp is not run where ranks have sequences of other lengths: "
+                                  "expected --batching padded, or --dp 1");
+  prediction->programs = g_new0(Program *, n);
+  prediction->programs[0] = prediction->program;
+  prediction->n_programs = n;
+  for (int dp = 1; dp < n; dp++) {
+    Workload view;
+    workload_view_init(&view, workload, dp);
+    g_autoptr(Program) whole = program_copy(making->whole);
+    Program *program = prediction->programs[dp] = program_copy(prediction->program);
+    const gboolean is_bound = program_bind(whole, &view) && program_bind_expanded(program, whole, &view);
+    g_assert(is_bound); /* entries of micro-batches are never merged */
+    g_autoptr(Timing) timing = timing_model(program, &view, making->cluster, costs_of(making));
+    timing_append(prediction->timing, timing);
+    workload_view_clear(&view);
+  }
+  return TRUE;
+}
+
 /* FALSE: what is left out does not follow from the run. */
 static gboolean simulate(const Making *making, Prediction *prediction) {
   const Workload *workload = making->workload;
@@ -231,10 +293,14 @@ static gboolean simulate(const Making *making, Prediction *prediction) {
   const Cluster *cluster = prediction->cluster;
   g_autofree double *speed = plan_run_speeds(workload, cluster);
   g_autofree gint16 *early_ticks = left_out.n_groups > 0 ? g_new0(gint16, (gsize)count_ops(prediction, nothing)) : NULL;
+  const gboolean has_variants = prediction->programs != NULL, is_cut = has_variants && method->fold && method->ep == 1;
+  const Layout data = data_layout(&workload->layout);
   const Simulation simulation = {.program = prediction->program,
+                                 .programs = prediction->programs,
                                  .timing = prediction->timing,
-                                 .layout = &workload->layout,
-                                 .folded = method->fold,
+                                 .layout = is_cut ? &data : &workload->layout,
+                                 .whole = is_cut ? &workload->layout : NULL,
+                                 .folded = method->fold && !has_variants,
                                  .eager_bytes = cluster->eager_bytes,
                                  .speed = speed,
                                  .jitter = method->jitter,
@@ -263,6 +329,8 @@ static Prediction *run(Making *making, GError **error) {
   if (prediction->timing == NULL)
     prediction->timing = timing_model_beyond(prediction->program, prediction->repeats, (double)left_out.n_groups,
                                              workload, making->cluster, costs_of(making));
+  if (!add_variants(making, prediction, error))
+    return NULL;
   return simulate(making, prediction) ? g_steal_pointer(&prediction) : NULL;
 }
 
@@ -304,7 +372,7 @@ static Prediction *run_without(Predictor *predictor, Workload *workload, const C
 static Prediction *run_few(Predictor *predictor, Workload *workload, const Cluster *cluster, RunDetail detail) {
   const gint64 all = workload->plan->n_micro_batches, group = method_group(workload->method);
   if (group == 0 || !is_folded_plainly(workload, cluster) || workload->method->data.sample_bytes > 0 ||
-      workload->method->islands > 1 || servers_are_used(&workload->method->servers))
+      workload->method->islands > 1 || servers_are_used(&workload->method->servers) || workload->micro_batches != NULL)
     return NULL;
   FewMicroBatches tries[MOST_TRIES_WITH_FEW];
   const int n_tries = few_micro_batches_to_try(group, workload, tries);
@@ -334,7 +402,7 @@ static void fill_speed(Prediction *prediction) {
     prediction->metrics = plan_run_metrics(method, prediction->trace);
   double step_s = prediction->metrics->step_ns * 1e-9;
   prediction->step_time_s = step_s;
-  prediction->tokens_per_s = (double)method->global_batch * method->seq_len / step_s;
+  prediction->tokens_per_s = workload_tokens(workload) / step_s;
   prediction->tokens_per_s_per_gpu = prediction->tokens_per_s / method->gpus;
   double per_gpu = workload_model_flops(workload) / step_s / method->gpus;
   prediction->tflops_per_gpu = per_gpu * 1e-12;
@@ -375,6 +443,7 @@ Prediction *plan_run(Predictor *predictor, Workload *owned, const Cluster *clust
   if (prediction == NULL) {
     Making making = {predictor, workload, cluster, nothing};
     prediction = lower_kept(&making, error) ? run(&making, error) : NULL;
+    program_free(making.whole);
   }
   return prediction != NULL ? with_numbers(prediction, g_steal_pointer(&workload), detail) : NULL;
 }
@@ -407,6 +476,9 @@ void prediction_free(Prediction *prediction) {
   metrics_free(prediction->metrics);
   trace_free(prediction->trace);
   timing_free(prediction->timing);
+  for (int dp = 1; dp < prediction->n_programs; dp++)
+    program_free(prediction->programs[dp]);
+  g_free(prediction->programs);
   program_free(prediction->program);
   workload_free(prediction->workload);
   link_health_cluster_free(prediction->worn);

@@ -16,6 +16,9 @@ typedef struct {
   Cluster *worn;          /* a copy of the cluster with its links as faults leave them, or with only the plan's GPUs
                              of a domain; owned; NULL: no faults, and the plan has whole domains */
   Workload *workload;     /* holds copies of the model and the completed plan */
+  int n_programs;         /* of the next */
+  Program **programs;     /* the same for each rank of dp, whose micro-batches differ; [0] is `program`; owned, as
+                             are the others; NULL: all are alike */
   Program *program;       /* what was run: expanded if not folded, and around transfers that tp's collectives may
                              meet */
   Timing *timing;

@@ -9,11 +9,13 @@
 
 /* FLOPs of the kernels a work names; −1 when this workload has no such kernels. */
 static double named_flops(const Work *work, const Workload *workload) {
+  if (work->lengths > workload_lengths(workload, (gint32)workload->method->n_micro_batches - 1))
+    return -1;
   if (work->piece < 0) {
     const Part part = part_of_work(work, 0);
     return part_flops(workload, (Phase)work->phase, &part);
   }
-  const WorkList *list = &workload->work[work->piece][work->phase];
+  const WorkList *list = workload_list(workload, work->lengths, (Piece)work->piece, (Phase)work->phase);
   if (work->last_item >= list->n_items)
     return -1;
   double flops = 0;
@@ -35,6 +37,14 @@ static gboolean check_works(const Program *program, const Workload *workload, GE
       return fail_input(error, "the program's work %u has flops=%.17g, under this model and plan it would be %.17g", i,
                         work->flops, flops);
   }
+  return TRUE;
+}
+
+static gboolean check_transfers(const Program *program, const Workload *workload, GError **error) {
+  for (guint i = 0; i < program->transfers->len; i++)
+    if (g_array_index(program->transfers, Transfer, i).lengths >
+        workload_lengths(workload, (gint32)workload->method->n_micro_batches - 1))
+      return fail_input(error, "the program's transfer %u has lengths of a micro-batch that the plan does not have", i);
   return TRUE;
 }
 
@@ -74,6 +84,6 @@ gboolean program_belongs(const Program *program, const Workload *workload, GErro
                       method->n_micro_batches);
   if (program->n_steps != method->steps)
     return fail_input(error, "the program has %d steps, expected %d as --steps", program->n_steps, method->steps);
-  return check_works(program, workload, error) && check_offload(program, method, error) &&
-         program_sizes_check(program, workload, error);
+  return check_works(program, workload, error) && check_transfers(program, workload, error) &&
+         check_offload(program, method, error) && program_sizes_check(program, workload, error);
 }

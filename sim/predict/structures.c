@@ -137,7 +137,8 @@ static void set_expanded_key(GByteArray *key, const Program *whole, const Worklo
  * data, outer steps and what servers do have sizes of their own. */
 static gboolean is_kept_kind(const Method *method) {
   return !method_is_auto(method) && method_schedule(method) != NULL && !offload_is_any(&method->offload) &&
-         method->data.sample_bytes == 0 && method->islands == 1 && !servers_are_used(&method->servers);
+         method->data.sample_bytes == 0 && method->islands == 1 && !servers_are_used(&method->servers) &&
+         method->seq_lengths == NULL;
 }
 
 static gboolean is_seen(Structures *structures) {

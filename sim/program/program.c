@@ -102,6 +102,11 @@ Program *program_copy(Program *pattern) {
   return copy;
 }
 
+Program *program_ref(Program *program) {
+  g_atomic_int_inc(&program->n_references);
+  return program;
+}
+
 static void free_lists(Program *program) {
   for (int rank = 0; rank < program->n_ranks; rank++)
     g_free(program->ranks[rank].ops);

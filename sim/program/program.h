@@ -89,9 +89,10 @@ typedef struct {
   OtherLayers others;
   gint32 piece; /* expanded: the Piece that the run belongs to; −1 otherwise */
   gint32 first_item,
-      last_item; /* expanded: first and last compute item of the run, inclusive, in the piece's list; −1 otherwise */
-  gint32 stage;  /* −1 if the same for every stage; optimizer and bare orders: the stage */
-  gint32 owner;  /* lowered, PHASE_OPTIMIZER: the pipeline rank whose parameters are updated */
+      last_item;  /* expanded: first and last compute item of the run, inclusive, in the piece's list; −1 otherwise */
+  gint32 lengths; /* the micro-batch, counted from 1, whose lengths it has; 0: all are alike */
+  gint32 stage;   /* −1 if the same for every stage; optimizer and bare orders: the stage */
+  gint32 owner;   /* lowered, PHASE_OPTIMIZER: the pipeline rank whose parameters are updated */
   double parameters; /* PHASE_OPTIMIZER: parameters updated */
   double passed; /* PHASE_OPTIMIZER: gradients read or written during the step before their reduction, counted once per
                     pass */
@@ -132,6 +133,7 @@ typedef struct {
   guint8 size; /* TransferSize */
   gint32 of;
   gint32 piece, item;
+  gint32 lengths; /* of a boundary or an item: as Work.lengths */
 } Transfer;
 
 /* Whether a reduction moves the gradient of the table that embedding and head of its rank both add to: where the two
@@ -185,6 +187,7 @@ typedef struct {
   guint8 part;             /* EffectPart */
   guint8 roles;            /* EFFECT_SHARE: ShareRole (expand_entries.h) */
   guint8 phase, piece;     /* EFFECT_SHARE: of the cut op; whose share */
+  guint8 is_apart;         /* micro-batches have lengths of their own: stands for no other chain of the same numbers */
   gint32 saving[N_PIECES]; /* EFFECT_SHARE: pieces of the cut op that save */
 } EffectSource;
 
@@ -270,6 +273,7 @@ ProgramIndex *program_index_new(void);
 void program_index_free(ProgramIndex *index);
 
 Program *program_new(int n_ranks, int n_stages, int n_micro_batches);
+Program *program_ref(Program *program);
 /* Lets go of a reference. */
 void program_free(Program *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)

@@ -41,6 +41,7 @@ static guint work_hash(gconstpointer entry) {
   hash = hash_mix(hash, work->n_embedding | work->n_head << 8 | work->recompute << 16 | (guint)work->overlapped << 24 |
                             (guint64)work->on_host << 32 | (guint64)work->is_outer << 40);
   hash = hash_mix(hash, ((guint64)(guint)work->piece << 32) | (guint)work->stage);
+  hash = work->lengths != 0 ? hash_mix(hash, (guint)work->lengths) : hash;
   hash = hash_mix(hash, ((guint64)(guint)work->first_item << 32) | (guint)work->last_item);
   return hash_double(hash_double(hash_double(hash, work->parameters), work->passed), work->flops);
 }
@@ -51,8 +52,8 @@ static gboolean work_equal(gconstpointer a, gconstpointer b) {
          x->recompute == y->recompute && x->overlapped == y->overlapped && x->on_host == y->on_host &&
          x->is_outer == y->is_outer && x->n_layers == y->n_layers && x->n_dense == y->n_dense &&
          others_equal(&x->others, &y->others) && x->piece == y->piece && x->first_item == y->first_item &&
-         x->last_item == y->last_item && x->stage == y->stage && x->parameters == y->parameters &&
-         x->passed == y->passed && x->flops == y->flops;
+         x->last_item == y->last_item && x->stage == y->stage && x->lengths == y->lengths &&
+         x->parameters == y->parameters && x->passed == y->passed && x->flops == y->flops;
 }
 
 static guint transfer_hash(gconstpointer entry) {
@@ -63,6 +64,7 @@ static guint transfer_hash(gconstpointer entry) {
                             (guint64)(guint)transfer->n_layers << 32);
   hash =
       hash_mix(hash, transfer->is_item | (guint64)(guint)transfer->piece << 8 | (guint64)(guint)transfer->item << 32);
+  hash = transfer->lengths != 0 ? hash_mix(hash, (guint)transfer->lengths) : hash;
   return hash_double(hash, transfer->bytes);
 }
 
@@ -72,7 +74,8 @@ static gboolean transfer_equal(gconstpointer a, gconstpointer b) {
          x->bytes == y->bytes && x->n_embedding == y->n_embedding && x->n_head == y->n_head &&
          x->n_tables == y->n_tables && x->of_experts == y->of_experts && x->n_layers == y->n_layers &&
          x->n_dense == y->n_dense && others_equal(&x->others, &y->others) && x->n_calls == y->n_calls &&
-         x->n_listed == y->n_listed && x->is_item == y->is_item && x->piece == y->piece && x->item == y->item;
+         x->n_listed == y->n_listed && x->is_item == y->is_item && x->piece == y->piece && x->item == y->item &&
+         x->lengths == y->lengths;
 }
 
 static guint group_hash(gconstpointer entry) {
@@ -95,12 +98,20 @@ static guint effect_hash(gconstpointer entry) {
   return hash;
 }
 
+static gboolean effect_alike(gconstpointer a, gconstpointer b) {
+  const EffectSource *x = &((const Effect *)a)->source, *y = &((const Effect *)b)->source;
+  if (x->chain != y->chain || x->part != y->part || x->roles != y->roles || x->phase != y->phase ||
+      x->piece != y->piece)
+    return FALSE;
+  return memcmp(x->saving, y->saving, sizeof x->saving) == 0;
+}
+
 static gboolean effect_equal(gconstpointer a, gconstpointer b) {
   const Effect *x = a, *y = b;
   for (int category = 0; category < N_MEMORY; category++)
     if (x->hold[category] != y->hold[category] || x->drop[category] != y->drop[category])
       return FALSE;
-  return TRUE;
+  return x->source.is_apart == y->source.is_apart && (!x->source.is_apart || effect_alike(x, y));
 }
 
 static gboolean work_alike(gconstpointer a, gconstpointer b) {
@@ -114,14 +125,6 @@ static gboolean transfer_alike(gconstpointer a, gconstpointer b) {
 
 static gboolean group_alike(gconstpointer a, gconstpointer b) {
   return TRUE;
-}
-
-static gboolean effect_alike(gconstpointer a, gconstpointer b) {
-  const EffectSource *x = &((const Effect *)a)->source, *y = &((const Effect *)b)->source;
-  if (x->chain != y->chain || x->part != y->part || x->roles != y->roles || x->phase != y->phase ||
-      x->piece != y->piece)
-    return FALSE;
-  return memcmp(x->saving, y->saving, sizeof x->saving) == 0;
 }
 
 static const EntryType entry_types[N_PROGRAM_TABLES] = {

@@ -225,7 +225,7 @@ static gboolean is_run(const Work *work) {
 }
 
 static Stretch run_stretch(const Timing *timing, const Work *work) {
-  const TimedList *list = &timing->lists[work->piece][work->phase];
+  const TimedList *list = timing_list(timing, work, work->piece);
   g_assert(work->first_item >= 0 && work->first_item <= work->last_item && work->last_item < list->n_items);
   return (Stretch){.items = list->items + work->first_item,
                    .n_items = work->last_item - work->first_item + 1,
@@ -274,7 +274,7 @@ OpTime timing_of_work(const Timing *timing, const Work *work) {
   const int n = pieces_of(work, pieces);
   OpTime time = {0};
   for (int i = 0; i < n; i++)
-    time = op_time_join(time, op_time_repeat(timing->lists[pieces[i].piece][work->phase].time, pieces[i].n));
+    time = op_time_join(time, op_time_repeat(timing_list(timing, work, pieces[i].piece)->time, pieces[i].n));
   return time;
 }
 
@@ -284,7 +284,7 @@ gint64 timing_collectives_ns(const Timing *timing, const Work *work, Axis axis, 
   *latency_ns = 0;
   const int n = work->phase != PHASE_OPTIMIZER && !is_run(work) ? pieces_of(work, pieces) : 0;
   for (int i = 0; i < n; i++) {
-    const TimedList *list = &timing->lists[pieces[i].piece][work->phase];
+    const TimedList *list = timing_list(timing, work, pieces[i].piece);
     for (int k = 0; k < list->n_items; k++)
       if (list->items[k].is_collective && list->items[k].axis == axis) {
         sum_ns += pieces[i].n * list->items[k].duration_ns;
@@ -295,10 +295,10 @@ gint64 timing_collectives_ns(const Timing *timing, const Work *work, Axis axis, 
 }
 
 /* n equal lists in a row, and lists one after another: each has (host time − run) less slack than the one before. */
-static gint64 lead_of_pieces(const Timing *timing, Phase phase, const PieceCount *pieces, int n_pieces) {
+static gint64 lead_of_pieces(const Timing *timing, const Work *work, const PieceCount *pieces, int n_pieces) {
   gint64 lead_ns = G_MININT64, behind_ns = 0;
   for (int i = 0; i < n_pieces; i++) {
-    const TimedList *list = &timing->lists[pieces[i].piece][phase];
+    const TimedList *list = timing_list(timing, work, pieces[i].piece);
     if (list->n_items == 0)
       continue;
     gint64 each_ns = list->time.host_ns - list->time.run_ns;
@@ -312,7 +312,7 @@ gint64 timing_host_lead(const Timing *timing, const Work *work) {
   if (!is_run(work)) {
     PieceCount pieces[N_PIECES];
     const int n = pieces_of(work, pieces);
-    return lead_of_pieces(timing, work->phase, pieces, n);
+    return lead_of_pieces(timing, work, pieces, n);
   }
   gint64 lead_ns;
   run_time(timing, work, &lead_ns);
@@ -348,7 +348,7 @@ static gint64 replay_work(const Timing *timing, const Work *work, gint64 start_n
   PieceCount pieces[N_PIECES];
   const int n_pieces = pieces_of(work, pieces);
   for (int i = 0; i < n_pieces; i++) {
-    Stretch stretch = whole_list(&timing->lists[pieces[i].piece][work->phase]);
+    Stretch stretch = whole_list(timing_list(timing, work, pieces[i].piece));
     g_autofree Span *spans = g_new(Span, stretch.n_items);
     for (int n = 0; n < pieces[i].n; n++)
       start_ns = replay_stretch(&stretch, pieces[i].piece, start_ns, &issue_ns, spans, visit, data);
@@ -391,9 +391,10 @@ static void add_split(ChargeSplit *to, const ChargeSplit *split, gint64 times) {
 }
 
 /* With the host far ahead: the lists' own sums, times their counts. */
-static void charge_ahead(const Timing *timing, Phase phase, const PieceCount *pieces, int n_pieces, ChargeSum *sum) {
+static void charge_ahead(const Timing *timing, const Work *work, const PieceCount *pieces, int n_pieces,
+                         ChargeSum *sum) {
   for (int i = 0; i < n_pieces; i++)
-    add_split(&sum->split, &timing->lists[pieces[i].piece][phase].split, pieces[i].n);
+    add_split(&sum->split, &timing_list(timing, work, pieces[i].piece)->split, pieces[i].n);
 }
 
 /* A whole op from start to end: list by list, until the host is far enough ahead for all that remain. Once it is as
@@ -402,13 +403,13 @@ static void charge_pieces(const Timing *timing, const Work *work, gint64 start_n
   PieceCount pieces[N_PIECES];
   const int n_pieces = pieces_of(work, pieces);
   for (int i = 0; i < n_pieces; i++) {
-    const TimedList *list = &timing->lists[pieces[i].piece][work->phase];
+    const TimedList *list = timing_list(timing, work, pieces[i].piece);
     const Stretch stretch = whole_list(list);
     g_autofree Span *spans = NULL;
     while (pieces[i].n > 0) {
       const gint64 lead_ns = start_ns - issue_ns;
-      if (lead_ns >= lead_of_pieces(timing, work->phase, &pieces[i], n_pieces - i)) {
-        charge_ahead(timing, work->phase, &pieces[i], n_pieces - i, sum);
+      if (lead_ns >= lead_of_pieces(timing, work, &pieces[i], n_pieces - i)) {
+        charge_ahead(timing, work, &pieces[i], n_pieces - i, sum);
         return;
       }
       if (spans == NULL)
@@ -466,10 +467,30 @@ void timing_charge_part(const Timing *timing, const Work *work, gint64 start_ns,
   add_split(split, &sum.split, 1);
 }
 
+static gpointer append(gpointer to, int n_to, gconstpointer other, int n_other, gsize size) {
+  gpointer all = g_realloc_n(to, (gsize)(n_to + n_other), size);
+  memcpy((char *)all + (gsize)n_to * size, other, (gsize)n_other * size);
+  return all;
+}
+
+/* Loads and taxes end with one of nothing, or with nothing. */
+void timing_append(Timing *timing, const Timing *other) {
+  const int n = timing->n_transfers, n_other = other->n_transfers;
+  timing->works = append(timing->works, timing->n_works, other->works, other->n_works, sizeof *timing->works);
+  timing->transfers = append(timing->transfers, n, other->transfers, n_other, sizeof *timing->transfers);
+  if (timing->loads != NULL)
+    timing->loads = append(timing->loads, n, other->loads, n_other + 1, sizeof *timing->loads);
+  if (timing->taxes != NULL)
+    timing->taxes = append(timing->taxes, n, other->taxes, n_other, sizeof *timing->taxes);
+  timing->n_works += other->n_works;
+  timing->n_transfers += n_other;
+}
+
 void timing_free(Timing *timing) {
   if (!timing)
     return;
   g_free(timing->items);
+  g_free(timing->of_lengths);
   g_free(timing->works);
   g_free(timing->transfers);
   g_free(timing->loads);

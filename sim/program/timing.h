@@ -64,8 +64,11 @@ typedef struct {
 
 typedef struct {
   TimedList lists[N_PIECES][N_PHASES];
-  TimedItem *items; /* of all lists, one after another; owned */
-  OpTime *works;    /* [program works]; owned */
+  TimedItem *items;                            /* of all lists, one after another; owned */
+  TimedList (*of_lengths)[N_PIECES][N_PHASES]; /* [micro-batches with lengths of their own]; owned; NULL: none */
+  /* Where ranks of dp have micro-batches of other lengths, the times of the first are followed by those of the second,
+   * in the same order, and so on (Trace.variant). */
+  OpTime *works; /* [program works]; owned */
   int n_works;
   OpTime *transfers; /* [program transfers]: run = time on the wire once both (all) sides have arrived; host = launch;
                         owned */
@@ -85,6 +88,14 @@ typedef struct {
   int n_measured, n_interpolated, n_modelled; /* distinct matrix products, by the source of their time */
 } Timing;
 
+/* The list of a work's piece. */
+static inline const TimedList *timing_list(const Timing *timing, const Work *work, int piece) {
+  return work->lengths > 0 ? &timing->of_lengths[work->lengths - 1][piece][work->phase]
+                           : &timing->lists[piece][work->phase];
+}
+
+/* Adds the times of another rank of dp behind those that are there. */
+void timing_append(Timing *timing, const Timing *other);
 void timing_free(Timing *timing);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Timing, timing_free)
 

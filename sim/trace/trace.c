@@ -45,6 +45,7 @@ Trace *trace_new(const Program *program, const Layout *layout, gboolean folded) 
 void trace_free(Trace *trace) {
   if (trace == NULL)
     return;
+  g_free(trace->variant);
   g_free(trace->pipeline_rank);
   g_free(trace->first);
   g_free(trace->start_ns);
@@ -85,6 +86,10 @@ gint64 trace_last_step_begin(const Trace *trace) {
 }
 
 int trace_first_rank(const Trace *trace, int rank) {
+  if (trace->whole.n_ranks > 0) {
+    const Coordinates of_run = layout_coordinates(&trace->layout, rank);
+    return layout_rank(&trace->whole, &of_run);
+  }
   if (!trace->folded || trace->layout.n_ranks == 0)
     return rank;
   const Coordinates at = {.at = {[AXIS_PP] = rank}};

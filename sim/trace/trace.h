@@ -12,6 +12,11 @@ typedef struct {
   const Timing *timing;   /* borrowed; NULL for measured traces. Lets reports look inside whole compute ops */
   int n_ranks;            /* recorded ranks: pipeline ranks when folded, else every global rank */
   gboolean folded;
+  /* [n_ranks] of ranks of dp whose micro-batches differ, which times and effects hold for a rank: blocks of Timing's,
+   * and the program whose tables have its bytes; owned; NULL: all are alike */
+  int *variant;
+  Program *const *programs;  /* [variants]; borrowed; [0] is `program` */
+  Layout whole;              /* the plan's, where one rank stands for those of tp and cp; n_ranks 0: `layout` is */
   Layout layout;             /* of the run; folded: recorded rank r stands for all ranks with pp = r */
   int *pipeline_rank;        /* [n_ranks]; owned */
   gsize *first;              /* [n_ranks + 1] first record of each rank; owned */
@@ -33,6 +38,16 @@ gint64 trace_end(const Trace *trace);                /* latest end of any record
 gint64 trace_step_end(const Trace *trace, int step); /* latest end of any op of steps ≤ step */
 /* When the last step but one ended on all ranks; with a single step 0. */
 gint64 trace_last_step_begin(const Trace *trace);
+static inline gint32 trace_work(const Trace *trace, int rank, gint32 work) {
+  return trace->variant != NULL ? work + trace->variant[rank] * (gint32)trace->program->works->len : work;
+}
+static inline gint32 trace_transfer(const Trace *trace, int rank, gint32 transfer) {
+  return trace->variant != NULL ? transfer + trace->variant[rank] * (gint32)trace->program->transfers->len : transfer;
+}
+/* The program with a rank's bytes. */
+static inline const Program *trace_program(const Trace *trace, int rank) {
+  return trace->variant != NULL ? trace->programs[trace->variant[rank]] : trace->program;
+}
 /* The first of the plan's ranks that recorded rank `rank` stands for; `rank` itself if the layout is unknown. */
 int trace_first_rank(const Trace *trace, int rank);
 /* The recorded rank at pipeline rank `pp` with the same other coordinates as recorded rank `rank`. */

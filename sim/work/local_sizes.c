@@ -35,9 +35,10 @@ static gint64 kv_copies(const Model *model, const Method *method) {
   return method->cp_comm == CP_ULYSSES ? MAX(1, method->cp / kv_heads) : 1;
 }
 
-LocalSizes local_sizes_of(const Model *model, const Method *method) {
+/* Of so many sequences, or rows, of so many tokens. */
+static LocalSizes sizes_of_rows(const Model *model, const Method *method, gint64 rows, gint64 row_tokens) {
   const PrecisionInfo *precision = precision_info(method->precision);
-  const gint64 tp = method->tp, seq_len = method->seq_len / method->cp, tokens = method->micro_batch * seq_len;
+  const gint64 tp = method->tp, seq_len = row_tokens / method->cp, tokens = rows * seq_len;
   const gboolean sequence_parallel = method->sequence_parallel && tp > 1;
   LocalSizes local = {
       .model = model,
@@ -45,7 +46,7 @@ LocalSizes local_sizes_of(const Model *model, const Method *method) {
       .tp = tp,
       .cp = method->cp,
       .sequence_parallel = sequence_parallel,
-      .sequences = method->micro_batch,
+      .sequences = rows,
       .seq_len = seq_len,
       .tokens = tokens,
       .split_tokens = sequence_parallel ? tokens / tp : tokens,
@@ -72,6 +73,18 @@ LocalSizes local_sizes_of(const Model *model, const Method *method) {
   local.up_width = local.ffn_width * (model->gated ? 2 : 1);
   cut_experts(&local);
   local.scores = (double)local.sequences * local.heads * local.seq_len * local.seq_len;
+  return local;
+}
+
+LocalSizes local_sizes_of(const Model *model, const Method *method) {
+  return sizes_of_rows(model, method, method->micro_batch, method->seq_len);
+}
+
+LocalSizes local_sizes_of_micro_batch(const Model *model, const Method *method, const Batch *batch,
+                                      const MicroBatch *micro_batch) {
+  LocalSizes local = sizes_of_rows(model, method, micro_batch->rows, micro_batch->row_tokens);
+  local.batch = batch;
+  local.documents = batch->is_packed ? micro_batch : NULL;
   return local;
 }
 

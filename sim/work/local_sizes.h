@@ -32,6 +32,8 @@ typedef struct {
   double element_bytes, linear_bytes; /* per element of activations; of the operands of a layer's linears */
   gboolean casts;                     /* the linears multiply in a narrower format than activations have */
   double gradient_bytes;              /* per element of the accumulated weight gradient */
+  const Batch *batch;                 /* NULL: all sequences have seq_len · cp tokens; borrowed, as is the next */
+  const MicroBatch *documents;        /* of rows, to which attention is confined; NULL: of the whole row */
   double scores;                      /* elements of this rank's attention matrices: b·heads·s² */
 } LocalSizes;
 
@@ -59,6 +61,9 @@ static inline gint64 local_dealt_width(const LocalSizes *local) {
 }
 
 LocalSizes local_sizes_of(const Model *model, const Method *method);
+/* The same for a micro-batch with lengths of its own. */
+LocalSizes local_sizes_of_micro_batch(const Model *model, const Method *method, const Batch *batch,
+                                      const MicroBatch *micro_batch);
 /* Parameters on one tp rank: matrices are cut; norms and biases of row-parallel linears are whole. */
 gint64 local_vocab_parameters(const LocalSizes *local); /* one vocabulary matrix */
 gint64 local_piece_parameters(const LocalSizes *local, Piece piece);

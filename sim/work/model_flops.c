@@ -23,8 +23,26 @@
 
 static const double passes = 3; /* forward, input gradient, weight gradient */
 
-static double tokens_per_step(const Workload *workload) {
-  return (double)workload->method->global_batch * workload->method->seq_len;
+double workload_tokens(const Workload *workload) {
+  return workload->batch != NULL ? (double)workload->batch->tokens
+                                 : (double)workload->method->global_batch * workload->method->seq_len;
+}
+
+/* Pairs of query and key, in full or those that the masks leave, of so many tokens. Padding counts for nothing. */
+static double pairs_of(const Workload *workload, gboolean in_full, double *tokens) {
+  const Batch *batch = workload->batch;
+  const double s = (double)workload->method->seq_len;
+  double pairs = 0;
+  if (batch == NULL) {
+    *tokens = in_full ? 1 : s;
+    return in_full ? s : attention_layer_pairs(workload->model, workload->method->seq_len);
+  }
+  for (guint i = 0; i < batch->lengths->len; i++) {
+    const gint64 length = g_array_index(batch->lengths, gint64, i);
+    pairs += in_full ? (double)length * (double)length : attention_layer_pairs(workload->model, length);
+  }
+  *tokens = (double)batch->tokens;
+  return pairs;
 }
 
 /* From the layer's input to Q, K and V. */
@@ -68,15 +86,13 @@ static double layers_linear_flops(const Workload *workload) {
 
 static double layer_attention_flops(const Workload *workload) {
   const Model *model = workload->model;
-  const double s = workload->method->seq_len, q = model->n_heads * model->head_dim, widths = 2 * (q + out_width(model));
-  switch (workload->method->flops) {
-  case FLOPS_6N:
+  const FlopsConvention flops = workload->method->flops;
+  const double q = model->n_heads * model->head_dim, widths = 2 * (q + out_width(model));
+  double tokens;
+  if (flops == FLOPS_6N)
     return 0;
-  case FLOPS_MEGATRON:
-    return widths * s;
-  default:
-    return widths * attention_layer_pairs(model, workload->method->seq_len) / s;
-  }
+  const double pairs = pairs_of(workload, flops == FLOPS_MEGATRON, &tokens);
+  return widths * pairs / tokens;
 }
 
 /* Products in the layer of a head that predicts a further token. */
@@ -142,8 +158,8 @@ static double trained_flops(const Workload *workload) {
 
 double workload_model_flops(const Workload *workload) {
   if (!training_is_of_all(&workload->method->training))
-    return tokens_per_step(workload) * trained_flops(workload);
-  return passes * tokens_per_step(workload) * model_flops(workload);
+    return workload_tokens(workload) * trained_flops(workload);
+  return passes * workload_tokens(workload) * model_flops(workload);
 }
 
 /* The products recomputed when every other one is kept: K's, attn_out, up; without a gate mlp_down. */
@@ -223,7 +239,7 @@ static double recompute_flops(const Workload *workload) {
     layer += other_products_flops(workload->model);
   else
     linears += module_flops(workload);
-  return tokens_per_step(workload) * (n_layers * layer + linears);
+  return workload_tokens(workload) * (n_layers * layer + linears);
 }
 
 double workload_hardware_flops(const Workload *workload) {

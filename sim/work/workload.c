@@ -253,24 +253,36 @@ static CopiedParameters copied_parameters(const Workload *workload, const LocalS
                                 of_experts * (double)workload->trained_experts[piece]};
 }
 
-static void list_work(Workload *workload, const LocalSizes *local) {
+/* Returns the items of all lists. Owned by the caller. */
+static WorkItem *list_work(const Workload *workload, const LocalSizes *local, WorkList work[N_PIECES][N_PHASES]) {
   WorkItems all = {0};
   for (Piece piece = 0; piece < N_PIECES; piece++) {
     const CopiedParameters copied = copied_parameters(workload, local, piece);
     for (Phase phase = PHASE_F; phase < PHASE_OPTIMIZER && is_used(workload, piece); phase++)
-      workload->work[piece][phase] = piece_list(local, piece, phase, &copied, &all);
+      work[piece][phase] = piece_list(local, piece, phase, &copied, &all);
   }
-  workload->items = all.items;
   for (int piece = 0, first = 0; piece < N_PIECES; piece++)
-    for (int phase = 0; phase < N_PHASES; first += workload->work[piece][phase++].n_items)
-      workload->work[piece][phase].items = workload->items + first;
+    for (int phase = 0; phase < N_PHASES; first += work[piece][phase++].n_items)
+      work[piece][phase].items = all.items + first;
+  return all.items;
+}
+
+static LocalSizes sizes_of_nth(const Workload *workload, int micro_batch) {
+  return local_sizes_of_micro_batch(workload->model, workload->method, workload->batch,
+                                    batch_at(workload->batch, workload->dp, micro_batch));
 }
 
 void workload_add_lists(Workload *workload) {
-  if (workload->items != NULL)
-    return;
-  const LocalSizes local = local_sizes_of(workload->model, workload->method);
-  list_work(workload, &local);
+  if (workload->items == NULL) {
+    const LocalSizes local = local_sizes_of(workload->model, workload->method);
+    workload->items = list_work(workload, &local, workload->work);
+  }
+  for (int m = 0; workload->micro_batches != NULL && m < workload->batch->n_micro_batches; m++) {
+    MicroBatchWork *own = &workload->micro_batches[m];
+    const LocalSizes local = sizes_of_nth(workload, m);
+    if (own->items == NULL)
+      own->items = list_work(workload, &local, own->work);
+  }
 }
 
 /* A table that the head shares is held while either is at work (pass_memory.c). */
@@ -359,6 +371,43 @@ static double compression_buffers(const Workload *workload) {
   return compressed_buffer_bytes(&method->compression, most, method->gradient_sum_bytes, method->data_ranks);
 }
 
+static void take_memory(const Workload *workload, const LocalSizes *local, PieceMemory memory[N_PIECES]) {
+  for (Piece piece = 0; piece < N_PIECES; piece++)
+    if (is_used(workload, piece) || piece == piece_family(piece))
+      memory[piece] = piece_memory(local, piece, layers_at_once(workload));
+}
+
+static double boundary_bytes(const LocalSizes *local) {
+  const double bytes = local->element_bytes * (double)local->split_tokens * (double)local->model->hidden;
+  return local->method->splits_stage_tensors ? bytes / (double)local->tp : bytes;
+}
+
+static gboolean has_plain_batch(const Workload *workload) {
+  const Batch *batch = workload->batch;
+  for (int i = 0; batch != NULL && i < batch->n_ranks * batch->n_micro_batches; i++)
+    if (!batch_is_plain(batch, &batch->micro_batches[i], workload->method))
+      return FALSE;
+  return TRUE;
+}
+
+/* Without lists. */
+static void add_micro_batches(Workload *workload) {
+  if (has_plain_batch(workload))
+    return;
+  workload->micro_batches = g_new0(MicroBatchWork, (gsize)workload->batch->n_micro_batches);
+  for (int m = 0; m < workload->batch->n_micro_batches; m++) {
+    const LocalSizes own = sizes_of_nth(workload, m);
+    take_memory(workload, &own, workload->micro_batches[m].memory);
+    workload->micro_batches[m].boundary_bytes = boundary_bytes(&own);
+  }
+}
+
+static void free_micro_batches(Workload *workload) {
+  for (int m = 0; workload->micro_batches != NULL && m < workload->batch->n_micro_batches; m++)
+    g_free(workload->micro_batches[m].items);
+  g_clear_pointer(&workload->micro_batches, g_free);
+}
+
 static Workload *outline(const Model *model, Method *method, Placement *placement) {
   Workload *workload = g_new0(Workload, 1);
   workload->model = model_copy(model);
@@ -373,14 +422,12 @@ static Workload *outline(const Model *model, Method *method, Placement *placemen
     workload->expert_parameters[piece] = local_expert_parameters(&local, piece_family(piece));
   }
   if (pipeline_layout_is_balanced(method->pipeline_layout)) /* by the work of each stage */
-    list_work(workload, &local);
+    workload->items = list_work(workload, &local, workload->work);
   copy_embedding(workload, &local);
   settle_training(workload, &local);
   find_matrices(workload, &local);
   init_stages(workload, &local);
-  for (Piece piece = 0; piece < N_PIECES; piece++)
-    if (is_used(workload, piece) || piece == piece_family(piece))
-      workload->memory[piece] = piece_memory(&local, piece, layers_at_once(workload));
+  take_memory(workload, &local, workload->memory);
   workload->framework_bytes = method->memory.fragmentation_bytes;
   if (method->memory.spare_gradients == SPARE_GRADIENTS_KEPT && method->training.rank == 0)
     workload->framework_bytes += local.element_bytes * local_layer_matrices(&local);
@@ -391,10 +438,30 @@ static Workload *outline(const Model *model, Method *method, Placement *placemen
     workload->framework_bytes += method->memory.bucket_bytes;
   workload->framework_bytes += kept_table_bytes(workload) + compression_buffers(workload);
   workload->framework_bytes = round(workload->framework_bytes);
-  workload->boundary_bytes = local.element_bytes * local.split_tokens * model->hidden;
-  if (method->splits_stage_tensors)
-    workload->boundary_bytes /= local.tp;
+  workload->boundary_bytes = boundary_bytes(&local);
+  workload->batch = batch_new(method);
+  add_micro_batches(workload);
   return workload;
+}
+
+void workload_view_init(Workload *view, const Workload *workload, int dp) {
+  *view = *workload;
+  view->dp = dp;
+  add_micro_batches(view);
+  workload_add_lists(view);
+}
+
+void workload_view_clear(Workload *view) {
+  free_micro_batches(view);
+}
+
+void workload_set_data_rank(Workload *workload, int dp) {
+  workload->dp = dp;
+  if (workload->micro_batches == NULL)
+    return;
+  free_micro_batches(workload);
+  add_micro_batches(workload);
+  workload_add_lists(workload);
 }
 
 static Workload *with_lists(Workload *workload) {
@@ -429,6 +496,8 @@ Workload *workload_new(const Model *model, const Plan *plan, const Placement *pl
 void workload_free(Workload *workload) {
   if (workload == NULL)
     return;
+  free_micro_batches(workload);
+  batch_unref(workload->batch);
   g_free(workload->items);
   g_free(workload->stages);
   placement_free(workload->placement);

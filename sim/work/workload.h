@@ -15,6 +15,7 @@
  * more. Formulas: Korthikanti et al., arXiv 2205.05198 §4 (activations, sequence parallelism); Shoeybi et al., arXiv
  * 1909.08053 (tensor parallelism). */
 #pragma once
+#include "batch.h"
 #include "compressed_sum.h"
 #include "layout.h"
 #include "model.h"
@@ -54,6 +55,14 @@ typedef struct {
                                                (local_tp_summed_parameters()) */
 } StageWork;
 
+/* What a micro-batch with lengths of its own has in place of the Workload's. */
+typedef struct {
+  WorkItem *items; /* owned */
+  WorkList work[N_PIECES][N_PHASES];
+  PieceMemory memory[N_PIECES];
+  double boundary_bytes;
+} MicroBatchWork;
+
 typedef struct {
   Model *model;         /* owned copies */
   Method *method;       /* owned; pipeline_layout, if one was asked for, is the resulting list of layers */
@@ -77,7 +86,35 @@ typedef struct {
   double framework_bytes;   /* what the plan's framework keeps on every rank all the time; and under any framework the
                                buffer that tokens are gathered into, like Megatron Core's GlobalMemoryBuffer */
   double boundary_bytes;    /* activation of one micro-batch sent between stages, per GPU */
+  Batch *batch;             /* a reference; NULL: all sequences are as long as seq_len */
+  /* [n_micro_batches] of rank `dp` of dp; NULL: all are alike, and what is above holds. Otherwise that is of a
+   * micro-batch whose sequences are all as long as seq_len. Owned */
+  MicroBatchWork *micro_batches;
+  int dp;
 } Workload;
+
+/* `lengths`: of which micro-batch, counted from 1; 0: any, all being alike. */
+static inline const WorkList *workload_list(const Workload *workload, gint32 lengths, Piece piece, Phase phase) {
+  return lengths > 0 ? &workload->micro_batches[lengths - 1].work[piece][phase] : &workload->work[piece][phase];
+}
+static inline const PieceMemory *workload_memory(const Workload *workload, gint32 lengths, Piece piece) {
+  return lengths > 0 ? &workload->micro_batches[lengths - 1].memory[piece] : &workload->memory[piece];
+}
+static inline double workload_boundary_bytes(const Workload *workload, gint32 lengths) {
+  return lengths > 0 ? workload->micro_batches[lengths - 1].boundary_bytes : workload->boundary_bytes;
+}
+/* Of a micro-batch counted from 0, or −1. */
+static inline gint32 workload_lengths(const Workload *workload, gint32 micro_batch) {
+  return workload != NULL && workload->micro_batches != NULL ? micro_batch + 1 : 0;
+}
+/* The same step, with lists, on another rank of dp, where micro-batches have other lengths: all but these is shared
+ * with `workload`, which outlives it. */
+void workload_view_init(Workload *view, const Workload *workload, int dp);
+void workload_view_clear(Workload *view);
+/* Makes it that of another rank of dp, with lists. */
+void workload_set_data_rank(Workload *workload, int dp);
+/* Tokens of a step, without padding. */
+double workload_tokens(const Workload *workload);
 
 /* The axes over whose ranks a collective inside a layer runs. */
 static inline AxisSet work_item_axes(const WorkItem *item) {

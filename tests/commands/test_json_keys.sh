@@ -46,6 +46,8 @@ documented simulate --model gpt2 --cluster selene --gpus 8 --compress-grad onebi
 # shellcheck disable=SC2086
 documented simulate $plan --islands 2 --local-steps 10
 documented simulate --model gpt2 --cluster dgx-h100 --gpus 16 --parameter-servers 2
+# shellcheck disable=SC2086
+documented simulate $plan --seq-lengths uniform:9-4096 --batching longest
 documented schedule --pp 4 --micro-batches 8
 documented memory --model llama-3-8b --cluster dgx-h100 --dp 8 --zero 1 --offload-optimizer nvme
 documented memory --params 7e9 --dp 8 --pp 4 --zero 1

@@ -131,6 +131,7 @@ END
 --tp=2\n--dp=4\n--order=tp-dp-cp-ep-pp\n--slow-rank=5=1.4\n--jitter=0.02\n--seed=7\n--fold=off\n--recompute=selective\n--recompute-modules=layernorm+mlp
 --dp=4\n--pp=2\n--compress-grad=topk:0.01\n--recipe=megatron\n--overlap-grad=off
 --tp=2\n--gpus=8\n--recompute=block:2\n--train=lora:16:q_proj+v_proj\n--freeze=layers:3+embedding\n--recipe=qlora
+--gpus=8\n--seq-lengths=lognormal:1200+1.1\n--batching=packed
 --framework=megatron-lm\n--cp=2\n--cp-comm=ulysses\n--attention=flash\n--overlap-grad=off\n--mtp-layers=1\n--expert-load=1.2\n--expert-dispatch=deepep\n--overlap-experts=on\n--cuda-graphs=attention\n--bucket=1000000\n--prefetch=2
 END
     ;;

@@ -33,6 +33,7 @@ static const struct {
     {"parameter-servers", "4", NULL},
     {"parameter-servers", "workers+sync", "workers"},
     {"parameter-servers", "2+local=8+async=3+nic=100Gb/s", "2+async=3+local=8+nic=12500000000B/s"},
+    {"seq-lengths", "lognormal:1200+1.1", NULL},
     {"train", "lora:16", NULL},
     {"train", "LoRA:8:v_proj+q_proj", "lora:8:q_proj+v_proj"},
     {"freeze", "embedding", NULL},

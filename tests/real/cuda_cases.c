@@ -330,12 +330,13 @@ static void losses(Comparison *comparison, Number number, gint64 n_words) {
   case_out(&powers, &powers.kernel.loss.row_sum, NUMBER_FP32, tokens, 0, 0);
   case_out(&powers, &powers.kernel.loss.row_target, NUMBER_FP32, tokens, 0, 0);
   case_compare(&powers, comparison);
+  case_in(&sum, &sum.kernel.loss.target, CELL_INT32, tokens, -40, 150); /* padding, too */
   case_in(&sum, &sum.kernel.loss.row_sum, NUMBER_FP32, tokens, 1, 30);
   case_in(&sum, &sum.kernel.loss.row_target, NUMBER_FP32, tokens, -5, 0);
   case_out(&sum, &sum.kernel.loss.probabilities, NUMBER_FP32, n, 0, 1);
   case_out(&sum, &sum.kernel.loss.loss, CELL_DOUBLE, 1, 2, 3);
   case_compare(&sum, comparison);
-  case_in(&back, &back.kernel.loss.target, CELL_INT32, tokens, 80, 150);
+  case_in(&back, &back.kernel.loss.target, CELL_INT32, tokens, -40, 150);
   case_in(&back, &back.kernel.loss.probabilities, NUMBER_FP32, n, 0, 1);
   case_out(&back, &back.kernel.loss.dlogits, number, n, 0, 0);
   if (n_words == 125) /* multiplied by a scale on the device */

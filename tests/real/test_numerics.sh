@@ -504,4 +504,16 @@ for of_program in '' '--offload-optimizer host'; do
     "llama.json --precision fp32 --global-batch 2 --steps 2" "$of_program --fold off" "$of_plan" "" 1 \
     'is the program of another plan'
 done
+# Documents that fill rows exactly are the same sequences as when each has a row and padding of its own.
+printf '5\n7\n4\n' >lengths.txt
+losses() { # ranks, options
+  "$mpirun" -n "$1" "$stepreal" run --model few/models/tiny-llama.json --precision fp32 --seq-len 16 --steps 3 \
+    --seq-lengths lengths.txt --json $2 2>err </dev/null | sed -n 's/.*"losses": \[\([^]]*\)\].*/\1/p'
+}
+# shellcheck disable=SC2046 # three numbers on either side
+set -- $(losses 2 '--global-batch 4 --dp 2 --batching concatenated' | tr -d ,) \
+  $(losses 1 '--global-batch 12 --micro-batch 3 --batching longest' | tr -d ,) \
+  $(losses 1 '--global-batch 12 --batching padded' | tr -d ,)
+[ $# -eq 9 ] && awk "BEGIN { exit !(($1 - $4)^2 + ($2 - $5)^2 + ($3 - $6)^2 + ($4 - $7)^2 + ($5 - $8)^2 + ($6 - $9)^2 < 1e-12) }"
+result $? "packed documents train as padded ones" "losses: $*; $(cat err)"
 finish

@@ -159,6 +159,11 @@ done <<'TABLE'
 1|stepreal: --recipe w2+g6+p4+m4+v4 cannot be trained here|0|run --model m.json --recipe w2+g6+p4+m4+v4
 1|--norm-kernel plain: RMSNorm is one kernel here, expected fused|0|run --model m.json --norm-kernel plain
 1|--loss chunked cannot be trained with here|0|run --model m.json --loss chunked
+1|--batching balanced with another dealing on every number of ranks cannot be trained with here (stepsim simulate predicts it)|0|run --model m.json --seq-lengths uniform:1-9 --batching balanced
+1|--batching packed with --cp cannot be trained with here|w|run --model m.json --cp 2 --seq-lengths uniform:1-9 --batching packed
+1|--batching longest with experts, to which tokens are dealt out evenly|0|run --model tiny-mixtral.json --seq-lengths uniform:1-9 --batching longest
+1|--batching longest with fp8|0|run --model m.json --precision fp8 --seq-len 16 --seq-lengths uniform:1-9 --batching longest
+1|batching packed needs sequences of unequal lengths|0|run --model m.json --batching packed
 1|--norm-kernel plain, as framework megatron-deepspeed: RMSNorm is one kernel here, expected fused|0|run --model m.json --framework megatron-deepspeed
 1|--framework internevo: ranks that own whole matrices and broadcast them cannot be run here;expected --zero 0|2|run --model m.json --dp 2 --zero 1 --framework internevo --norm-kernel fused
 1|gradients as framework odd.yaml sums them over dp, in 3 bytes, cannot be summed here: expected 2 or 4;leave --framework out|w|run --model m.json --dp 2 --framework odd.yaml

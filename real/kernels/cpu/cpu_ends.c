@@ -151,7 +151,8 @@ CPU_KERNEL(loss_softmax) {
 #pragma omp simd
     for (gint64 j = 0; j < loss->width; j++)
       p[j] *= share;
-    sum += log((double)loss->row_sum[t]) - (double)loss->row_target[t];
+    if (loss->target[t] >= 0)
+      sum += log((double)loss->row_sum[t]) - (double)loss->row_target[t];
   }
   *loss->loss += loss->loss_scale * sum;
 }
@@ -161,8 +162,9 @@ CPU_KERNEL(loss_backward) {
   Number number = (Number)loss->number;
   gint64 width = loss->width;
   float *buffer = cpu_scratch_floats(scratch, width);
-  float scale = loss->gradient_scale * (loss->scale != NULL ? (float)loss->scale->scale : 1);
+  const float counted = loss->gradient_scale * (loss->scale != NULL ? (float)loss->scale->scale : 1);
   for (gint64 t = 0; t < loss->tokens; t++) {
+    const float scale = loss->target[t] >= 0 ? counted : 0;
     const float *p = loss->probabilities + t * width;
     float *dlogits = row_out(loss->dlogits, number, t * width, buffer);
     gint64 target = loss->target[t] - loss->first_word;

@@ -79,7 +79,7 @@ __global__ void loss_sum(LossKernel k) {
   __shared__ double shared[32];
   double sum = 0.0;
   for (int64_t t = threadIdx.x; t < k.tokens; t += blockDim.x)
-    sum += log((double)k.row_sum[t]) - (double)k.row_target[t];
+    sum += k.target[t] >= 0 ? log((double)k.row_sum[t]) - (double)k.row_target[t] : 0.0;
   sum = block_reduce<SumOf>(sum, shared);
   if (threadIdx.x == 0)
     *k.loss += k.loss_scale * sum;
@@ -90,7 +90,8 @@ template <typename T> __global__ void loss_backward(LossKernel k) {
   if (column >= k.width)
     return;
   const float hit = column == k.target[blockIdx.x] - k.first_word && column < loss_words(&k) ? 1.0f : 0.0f;
-  const float scale = k.scale == nullptr ? k.gradient_scale : k.gradient_scale * (float)k.scale->scale;
+  const float counted = k.scale == nullptr ? k.gradient_scale : k.gradient_scale * (float)k.scale->scale;
+  const float scale = k.target[blockIdx.x] >= 0 ? counted : 0.0f;
   ((T *)k.dlogits)[at] = from_float<T>(scale * (k.probabilities[at] - hit));
 }
 

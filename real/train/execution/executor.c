@@ -271,10 +271,17 @@ static PoolPiece **outgoing_of(const Executor *executor, const Op *op) {
   return &executor->outgoing[op->action == ACTION_SEND_F ? 0 : 1][place(executor, op->stage, op->micro_batch)];
 }
 
-/* The bytes that this rank sends or receives of a tensor between stages: all, or its part among the tp ranks. */
-static gint64 own_part(const Executor *executor, gint64 *offset_bytes) {
+/* Of a tensor between stages. */
+static gint64 boundary_elements(const Executor *executor, const Op *op) {
+  const LocalSizes *local = &executor->trainer->shapes[op->micro_batch].local;
+  return local->split_tokens * local->model->hidden;
+}
+
+/* The bytes that this rank sends or receives of it: all, or its part among the tp ranks. */
+static gint64 own_part(const Executor *executor, const Op *op, gint64 *offset_bytes) {
   const gint64 n_parts = executor->parts != NULL ? executor->execution->workload->method->tp : 1;
-  const gint64 bytes = executor->trainer->activations.boundary.piece_bytes / n_parts;
+  const gint64 bytes =
+      boundary_elements(executor, op) * kernel_element_bytes(executor->trainer->parameters->number) / n_parts;
   *offset_bytes = n_parts > 1 ? executor->trainer->parameters->at.at[AXIS_TP] * bytes : 0;
   return bytes;
 }
@@ -285,7 +292,7 @@ static gboolean run_send(Executor *executor, int index, GError **error) {
   if (outgoing == NULL)
     return fail_impossible(error, "there is nothing to send: what makes it has not run");
   gint64 offset;
-  const gint64 bytes = own_part(executor, &offset);
+  const gint64 bytes = own_part(executor, op, &offset);
   executor->comm->type->send(executor_channel(executor, op), executor->streams[op->stream], op->tag,
                              (char *)outgoing->memory + offset, bytes);
   return TRUE;
@@ -309,9 +316,9 @@ static char *receive_target(Executor *executor, const Op *op) {
 /* Gathers the parts, so that every tp rank has the whole tensor. */
 static void gather_parts(Executor *executor, const Op *op) {
   const Number number = executor->trainer->parameters->number;
-  const gint64 n = executor->trainer->activations.boundary.piece_bytes / kernel_element_bytes(number);
+  const gint64 n = boundary_elements(executor, op);
   gint64 offset;
-  own_part(executor, &offset);
+  own_part(executor, op, &offset);
   char *target = receive_target(executor, op);
   const CollectiveSpec spec = {
       .collective = COLLECTIVE_ALL_GATHER, .number = number, .in = target + offset, .out = target, .n = n};
@@ -332,7 +339,7 @@ static gboolean run_receive(Executor *executor, int index, GError **error) {
       return FALSE;
   }
   gint64 offset;
-  const gint64 bytes = own_part(executor, &offset);
+  const gint64 bytes = own_part(executor, op, &offset);
   executor->comm->type->receive(executor_channel(executor, op), stream, op->tag, receive_target(executor, op) + offset,
                                 bytes);
   return TRUE;

@@ -109,19 +109,22 @@ static void run_qk_norm_sums(const ItemCall *call) {
 
 void item_rope(const ItemCall *call, gint64 n_heads, gint64 dim, gint64 ld, char *x) {
   const LocalSizes *local = item_local_sizes(call);
-  const Kernel kernel = {.kind = KERNEL_ROPE,
-                         .rope = {.number = (guint8)item_number(call),
-                                  .inverse = call->argument != 0,
-                                  .rows = local->tokens,
-                                  .seq_len = local->seq_len,
-                                  .n_heads = n_heads,
-                                  .head_dim = dim,
-                                  .head_stride = local->model->head_dim,
-                                  .ld = ld,
-                                  .base = item_rope_base,
-                                  .pieces = parameters_pieces(call->trainer->parameters),
-                                  .x = x}};
-  item_launch(call, &kernel);
+  for (guint i = 0; i < item_documents(call)->len; i++) {
+    const Document *document = &g_array_index(item_documents(call), Document, i);
+    const Kernel kernel = {.kind = KERNEL_ROPE,
+                           .rope = {.number = (guint8)item_number(call),
+                                    .inverse = call->argument != 0,
+                                    .rows = document->length * document->sequences,
+                                    .seq_len = document->length,
+                                    .n_heads = n_heads,
+                                    .head_dim = dim,
+                                    .head_stride = local->model->head_dim,
+                                    .ld = ld,
+                                    .base = item_rope_base,
+                                    .pieces = item_pieces(call),
+                                    .x = x + document->first * ld * (gint64)local->element_bytes}};
+    item_launch(call, &kernel);
+  }
 }
 
 static void run_rope(const ItemCall *call) {
@@ -195,11 +198,33 @@ FlashKernel item_flash(const ItemCall *call, gboolean is_backward) {
   return task;
 }
 
+/* Narrows a task to one document. */
+static void look_at_document(const ItemCall *call, const Document *document, FlashKernel *task) {
+  const LocalSizes *local = item_local_sizes(call);
+  const gint64 first = document->first;
+  task->sequences = document->sequences;
+  task->seq_len = document->length;
+  task->q = qkv_column(local, (char *)task->q, first * task->ld_qkv);
+  task->k = qkv_column(local, (char *)task->k, first * task->ld_qkv);
+  task->v = qkv_column(local, (char *)task->v, first * task->ld_qkv);
+  task->o = qkv_column(local, task->o, first * task->ld_o);
+  task->lse += first * task->n_heads;
+  if (task->d_o == NULL)
+    return;
+  task->d_o = qkv_column(local, (char *)task->d_o, first * task->ld_o);
+  task->dq = qkv_column(local, task->dq, first * task->ld_dq);
+  task->dk = qkv_column(local, task->dk, first * task->ld_dkv);
+  task->dv = qkv_column(local, task->dv, first * task->ld_dkv);
+}
+
 static void run_flash(const ItemCall *call) {
   const gboolean is_backward = call->argument;
-  Kernel kernel = {.kind = is_backward ? KERNEL_FLASH_BACKWARD : KERNEL_FLASH_FORWARD,
-                   .flash = item_flash(call, is_backward)};
-  item_launch(call, &kernel);
+  for (guint i = 0; i < item_documents(call)->len; i++) {
+    Kernel kernel = {.kind = is_backward ? KERNEL_FLASH_BACKWARD : KERNEL_FLASH_FORWARD,
+                     .flash = item_flash(call, is_backward)};
+    look_at_document(call, &g_array_index(item_documents(call), Document, i), &kernel.flash);
+    item_launch(call, &kernel);
+  }
 }
 
 /* --- unfused ------------------------------------------------------------------------------------------------------ */

@@ -53,7 +53,7 @@ void item_drop_add(const ItemCall *call, Drop drop, const void *a, const void *b
                      .seq_len = local->seq_len,
                      .first_sequence = first_sequence(call),
                      .length = local->method->seq_len,
-                     .pieces = parameters_pieces(parameters)},
+                     .pieces = item_pieces(call)},
           .a = a,
           .b = b,
           .bias = bias,

@@ -7,7 +7,7 @@
 static const gint32 *tokens_behind(const ItemCall *call, int n_behind) {
   const Trainer *trainer = call->trainer;
   const gint64 micro_batch = call->step * trainer->workload->method->n_micro_batches + call->micro_batch;
-  return trainer->tokens + n_behind * trainer->n_tokens + micro_batch * item_local_sizes(call)->tokens;
+  return trainer->tokens + n_behind * trainer->n_tokens + micro_batch * trainer->parameters->local.tokens;
 }
 
 static void run_embedding(const ItemCall *call) {
@@ -46,29 +46,34 @@ static void run_embedding_norm(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
+/* Rows of several documents come without sequence parallelism (trainable.c). */
 static void run_positions(const ItemCall *call) {
   const LocalSizes *local = item_local_sizes(call);
   const Parameters *parameters = call->trainer->parameters;
+  const GArray *documents = item_documents(call);
   const gboolean is_backward = call->argument;
+  const gint64 row_bytes = local->model->hidden * (gint64)local->element_bytes;
   const Block *block = item_block(call, BLOCK_POSITIONS);
-  Kernel kernel = {
-      .kind = is_backward ? KERNEL_POSITIONS_BACKWARD : KERNEL_POSITIONS_FORWARD,
-      .positions = {.number = (guint8)parameters->number,
-                    .gradient = (guint8)parameters->gradient_number,
-                    .rows = local->split_tokens,
-                    .width = local->model->hidden,
-                    .first_row = local->sequence_parallel ? parameters->at.at[AXIS_TP] * local->split_tokens : 0,
-                    .seq_len = local->seq_len,
-                    .pieces = parameters_pieces(parameters)}};
-  if (is_backward) {
-    kernel.positions.dx = item_embedding_gathered(call) +
-                          kernel.positions.first_row * local->model->hidden * (gint64)local->element_bytes;
-    kernel.positions.dtable = block_gradient(parameters, block, ROLE_POSITIONS);
-  } else {
-    kernel.positions.table = block_weight(parameters, block, ROLE_POSITIONS);
-    kernel.positions.x = item_embedding_output(call);
+  for (guint i = 0; i < documents->len; i++) {
+    const Document *document = &g_array_index(documents, Document, i);
+    Kernel kernel = {
+        .kind = is_backward ? KERNEL_POSITIONS_BACKWARD : KERNEL_POSITIONS_FORWARD,
+        .positions = {.number = (guint8)parameters->number,
+                      .gradient = (guint8)parameters->gradient_number,
+                      .rows = documents->len > 1 ? document->length : local->split_tokens,
+                      .width = local->model->hidden,
+                      .first_row = local->sequence_parallel ? parameters->at.at[AXIS_TP] * local->split_tokens : 0,
+                      .seq_len = document->length,
+                      .pieces = item_pieces(call)}};
+    if (is_backward) {
+      kernel.positions.dx = item_embedding_gathered(call) + (document->first + kernel.positions.first_row) * row_bytes;
+      kernel.positions.dtable = block_gradient(parameters, block, ROLE_POSITIONS);
+    } else {
+      kernel.positions.table = block_weight(parameters, block, ROLE_POSITIONS);
+      kernel.positions.x = item_embedding_output(call) + document->first * row_bytes;
+    }
+    item_launch(call, &kernel);
   }
-  item_launch(call, &kernel);
 }
 
 static void run_final_norm(const ItemCall *call) {
@@ -104,9 +109,9 @@ void item_sum_loss(const ItemCall *call) {
 
 static void run_loss(const ItemCall *call) {
   const LocalSizes *local = item_local_sizes(call);
-  const Method *method = call->trainer->workload->method;
-  const double sequences = (double)method->global_batch / method->islands; /* whose mean is an island's loss */
-  const double scale = loss_weight(call) / (sequences * (double)method->seq_len);
+  const Workload *workload = call->trainer->workload;
+  const double tokens = workload_tokens(workload) / workload->method->islands; /* whose mean is an island's loss */
+  const double scale = loss_weight(call) / tokens;
   const SavedHead head = activations_head(item_memory(call), call->slot, call->mtp);
   Kernel kernel = {.kind = (guint8)call->argument,
                    .loss = {.number = (guint8)call->trainer->parameters->number,

@@ -66,7 +66,7 @@ const void *item_weight(const ItemCall *call, BlockKind kind, Role role) {
 }
 
 NormKernel item_norm(const ItemCall *call, const Block *block, Role weight, const SavedNorm *kept) {
-  const LocalSizes *local = call->trainer->activations.local;
+  const LocalSizes *local = item_local_sizes(call);
   const Parameters *parameters = call->trainer->parameters;
   NormKernel norm = {.number = (guint8)parameters->number,
                      .gradient = (guint8)parameters->gradient_number,

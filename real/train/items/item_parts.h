@@ -28,7 +28,16 @@ static inline const Activations *item_memory(const ItemCall *call) {
 }
 
 static inline const LocalSizes *item_local_sizes(const ItemCall *call) {
-  return item_memory(call)->local;
+  return &call->trainer->shapes[call->micro_batch].local;
+}
+
+/* What attention and positions of the micro-batch go by. */
+static inline const GArray *item_documents(const ItemCall *call) {
+  return call->trainer->shapes[call->micro_batch].documents;
+}
+
+static inline SequencePieces item_pieces(const ItemCall *call) {
+  return parameters_pieces_of(item_local_sizes(call), call->trainer->parameters->at.at[AXIS_CP]);
 }
 
 static inline SavedLayer item_saved(const ItemCall *call) {

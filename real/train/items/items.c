@@ -141,7 +141,8 @@ void items_run(Trainer *trainer, Piece piece, Phase phase, int item, const ItemC
   const ItemBinding *binding = &trainer->lists[piece][phase].items[item];
   ItemCall call = *where;
   call.trainer = trainer;
-  call.item = &trainer->workload->work[piece][phase].items[item];
+  call.item = &workload_list(trainer->workload, workload_lengths(trainer->workload, where->micro_batch), piece, phase)
+                   ->items[item];
   call.piece = piece;
   call.is_backward = phase != PHASE_F && !call.item->recompute;
   call.occurrence = binding->occurrence;

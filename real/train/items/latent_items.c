@@ -184,28 +184,35 @@ static void run_rope(const ItemCall *call) {
 
 static void run_join(const ItemCall *call) {
   const Activations *activations = item_memory(call);
-  const LocalSizes *local = activations->local;
-  const gint64 e = (gint64)local->element_bytes;
+  const LocalSizes *local = item_local_sizes(call);
+  const ModelLatent *latent = latent_of(call);
+  const gint64 e = (gint64)local->element_bytes, plain = local->model->head_dim - latent->rope_dim;
   const gboolean is_backward = call->argument;
-  char *latent = is_backward ? partial_gradient(call, KV_UP) : whole_input(call, KV_UP);
+  char *joined = is_backward ? partial_gradient(call, KV_UP) : whole_input(call, KV_UP);
   char *kv = is_backward ? activations->latent.d_kv : item_saved(call).qkv + local->q_width * e;
-  Kernel kernel = {.kind = is_backward ? KERNEL_LATENT_SPLIT : KERNEL_LATENT_JOIN,
-                   .latent = {.number = (guint8)call->trainer->parameters->number,
-                              .rows = local->tokens,
-                              .seq_len = local->seq_len,
-                              .n_heads = local->heads,
-                              .plain_dim = local->model->head_dim - latent_of(call)->rope_dim,
-                              .rotated_dim = latent_of(call)->rope_dim,
-                              .v_dim = latent_of(call)->v_head_dim,
-                              .ld_shared = kv_columns(call),
-                              .ld_kv = local->kv_width + local->v_width + (is_backward ? 0 : local->q_width),
-                              .base = item_rope_base,
-                              .pieces = parameters_pieces(call->trainer->parameters),
-                              .made = is_backward ? item_gradients(call).d_kv_up : activations->latent.made,
-                              .shared = latent + latent_of(call)->kv_rank * e,
-                              .k = kv,
-                              .v = kv + local->kv_width * e}};
-  item_launch(call, &kernel);
+  char *made = is_backward ? item_gradients(call).d_kv_up : activations->latent.made;
+  const gint64 ld_kv = local->kv_width + local->v_width + (is_backward ? 0 : local->q_width);
+  for (guint i = 0; i < item_documents(call)->len; i++) {
+    const Document *document = &g_array_index(item_documents(call), Document, i);
+    char *k = kv + document->first * ld_kv * e;
+    Kernel kernel = {.kind = is_backward ? KERNEL_LATENT_SPLIT : KERNEL_LATENT_JOIN,
+                     .latent = {.number = (guint8)call->trainer->parameters->number,
+                                .rows = document->length * document->sequences,
+                                .seq_len = document->length,
+                                .n_heads = local->heads,
+                                .plain_dim = plain,
+                                .rotated_dim = latent->rope_dim,
+                                .v_dim = latent->v_head_dim,
+                                .ld_shared = kv_columns(call),
+                                .ld_kv = ld_kv,
+                                .base = item_rope_base,
+                                .pieces = item_pieces(call),
+                                .made = made + document->first * local->heads * (plain + latent->v_head_dim) * e,
+                                .shared = joined + (document->first * kv_columns(call) + latent->kv_rank) * e,
+                                .k = k,
+                                .v = k + local->kv_width * e}};
+    item_launch(call, &kernel);
+  }
 }
 
 static void run_gradient_sum(const ItemCall *call) {

@@ -412,7 +412,7 @@ static void compare_island_steps(const Comparison *islands, const char *name, do
       report->n_missing++;
       return;
     }
-    if (may_be_frozen(islands, updates->gradient)) {
+    if (may_be_frozen(islands, updates->gradient, NULL)) {
       for (int k = 0; k < n_islands; k++)
         if (distance2(updates[k].after, updates[k].before) > 0)
           note(INFINITY, name, &checked->update_error, checked->update_worst); /* it should not have changed */
@@ -587,12 +587,15 @@ static gboolean check_run(const Execution *execution, CheckReport *report, Execu
 static Workload *workload_in_fp32(const Workload *workload) {
   g_autoptr(Plan) plan = plan_copy(workload->plan);
   make_fp32(plan);
-  return workload_new(workload->model, plan, workload->placement);
+  Workload *exact = workload_new(workload->model, plan, workload->placement);
+  workload_set_data_rank(exact, workload->dp);
+  return exact;
 }
 
 /* The same of one in fp8: its items stay, as the Program names them, and copy for their products in fp32 (narrow.h). */
 static Workload *fp8_workload_in_fp32(const Workload *workload) {
   Workload *exact = workload_new(workload->model, workload->plan, workload->placement);
+  workload_set_data_rank(exact, workload->dp);
   make_fp32(exact->plan);
   method_settle(exact->method);
   for (int piece = 0; piece < N_PIECES; piece++)

@@ -189,11 +189,6 @@ static inline SequencePieces parameters_pieces_of(const LocalSizes *local, gint6
   return (SequencePieces){.early = cp_rank * half, .late = (2 * local->cp - 2 - cp_rank) * half};
 }
 
-/* The pieces of this rank. */
-static inline SequencePieces parameters_pieces(const Parameters *parameters) {
-  return parameters_pieces_of(&parameters->local, parameters->at.at[AXIS_CP]);
-}
-
 /* Private to parameters.c and block_layout.c: which tensors a block has, their offsets, and their seeds. */
 
 /* Fills tensors, offset_of, n, n_whole and n_norms of a block whose kind, stage, layer and n_shards are set. Every

@@ -16,7 +16,8 @@ static ScalingSize size_of(const PlanOutcome *outcome) {
                       .tokens_per_s = outcome->tokens_per_s,
                       .mfu = outcome->mfu,
                       .fits = outcome->fits};
-  double tokens = (double)plan->global_batch * (double)plan->seq_len;
+  const double tokens = plan->seq_lengths != NULL ? outcome->tokens_per_s * outcome->step_time_s
+                                                  : (double)plan->global_batch * (double)plan->seq_len;
   for (int kind = 0; kind < N_BREAKDOWN; kind++)
     size.gpu_s_per_token[kind] = outcome->breakdown_s[kind] * plan->gpus / tokens;
   return size;

@@ -112,6 +112,9 @@ Launch *launch_new(LaunchFramework framework, const Workload *workload, int gpus
   launch->notices = g_ptr_array_new_with_free_func(g_free);
   LaunchCase c = case_of(workload, gpus_per_node, launch->notices);
   notice_framework(framework, &c);
+  if (c.plan->seq_lengths != NULL)
+    launch_notice(&c, "predicted with --seq-lengths %s --batching %s: your data set and collator must make such batches",
+                  seq_lengths_text(c.plan->seq_lengths), batching_names()[c.plan->batching]);
   launch->text = frameworks[framework].write(&c);
   return launch;
 }

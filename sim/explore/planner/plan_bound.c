@@ -317,7 +317,7 @@ static void bound_clear(Bound *bound) {
 
 gint64 plan_bound_step_ns(const Workload *workload, const Cluster *cluster, gboolean of_any_shards, Costs *costs) {
   const Plan *plan = workload->plan;
-  if (ranks_differ(plan, cluster) || (of_any_shards && may_copy_less(workload)))
+  if (ranks_differ(plan, cluster) || workload->micro_batches != NULL || (of_any_shards && may_copy_less(workload)))
     return 0;
   Bound bound = {.workload = workload,
                  .program = program_new(plan->pp, workload->n_stages, (int)plan->n_micro_batches),

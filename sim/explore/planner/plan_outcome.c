@@ -14,7 +14,7 @@ static double price_of(const PlanScoring *scoring, const Cluster *cluster) {
 /* A score is a step's seconds times this. */
 static double weight_of(const PlanScoring *scoring, const Workload *workload, const Cluster *cluster) {
   const Plan *plan = workload->plan;
-  double tokens = (double)plan->global_batch * (double)plan->seq_len, price = price_of(scoring, cluster);
+  double tokens = workload_tokens(workload), price = price_of(scoring, cluster);
   if (scoring->objective == OBJECTIVE_COST)
     return plan->gpus * (price > 0 ? price / 3600 : 1) / tokens;
   if (scoring->objective == OBJECTIVE_MFU)
@@ -28,8 +28,8 @@ double plan_score(const PlanScoring *scoring, const Workload *workload, const Cl
   return paid_s * weight_of(scoring, workload, cluster);
 }
 
-double plan_tokens_per_s(const Plan *plan, gint64 step_ns) {
-  return (double)plan->global_batch * (double)plan->seq_len / (1e-9 * (double)step_ns);
+double plan_tokens_per_s(const Workload *workload, gint64 step_ns) {
+  return workload_tokens(workload) / (1e-9 * (double)step_ns);
 }
 
 static double excess_of(const Prediction *prediction, const PlanOutcome *outcome) {

@@ -56,4 +56,4 @@ double plan_score(const PlanScoring *scoring, const Workload *workload, const Cl
                   double share);
 /* For a million tokens, including failures if their rate is known; 0: no price is known. */
 double plan_outcome_dollars_per_million_tokens(const PlanOutcome *outcome);
-double plan_tokens_per_s(const Plan *plan, gint64 step_ns);
+double plan_tokens_per_s(const Workload *workload, gint64 step_ns);

@@ -117,7 +117,7 @@ static Screened screen_workload(const PlanScreen *screen, Workload *workload, co
   }
   workload_add_lists(workload);
   const gint64 bound_ns = bound_step_ns(workload, cluster, seeks_shards(screen, workload->plan), screener);
-  *number = plan_tokens_per_s(workload->plan, bound_ns);
+  *number = plan_tokens_per_s(workload, bound_ns);
   if (*number < screen->request->least_tokens_per_s)
     return SCREENED_LATE;
   *number = bound_score(screen, workload, cluster, bound_ns);

@@ -235,7 +235,7 @@ RunSetup *run_setup_new(const RunRequest *request, const Prediction *prediction,
   const Failures *failures = failures_of(setup, request, error);
   if (failures == NULL)
     return NULL;
-  const double step_tokens = (double)setup->plan->global_batch * (double)setup->plan->seq_len;
+  const double step_tokens = workload_tokens(prediction->workload);
   setup->run.n_steps = ceil(request->tokens / step_tokens);
   if (setup->run.n_steps > most_steps) {
     fail_input(error, "a run of %.3g steps, expected at most %g", setup->run.n_steps, most_steps);

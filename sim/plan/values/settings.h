@@ -10,6 +10,7 @@
 #include "quirk_values.h"
 #include "recipe.h"
 #include "recompute_modules.h"
+#include "seq_lengths.h"
 #include "servers.h"
 #include "training.h"
 #include "zero.h"
@@ -38,8 +39,10 @@ typedef struct Settings {
   gint64 micro_batch;    /* sequences per micro-batch */
   gint64 global_batch;   /* sequences per step; 0: micro_batch × dp × (4·pp, or 1 without a pipeline) */
   gint64 seq_len;        /* tokens per sequence; 0: the model's max_positions (2048 if unknown), at most 4096 */
-  int zero;              /* 0..3 */
-  int zero_ranks;        /* ranks that one set of shards spans, cp included; 0: all of dp · cp */
+  const SeqLengths *seq_lengths; /* of each sequence; NULL: all seq_len */
+  Batching batching;
+  int zero;       /* 0..3 */
+  int zero_ranks; /* ranks that one set of shards spans, cp included; 0: all of dp · cp */
   Recompute recompute;
   int recompute_layers;    /* n of its whole layers; 0: 1 */
   guint recompute_modules; /* set, for selective recompute; 0: core_attn */

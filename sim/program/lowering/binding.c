@@ -8,7 +8,7 @@
 /* --- a work --- */
 
 static double items_flops(const Workload *workload, const Work *work) {
-  const WorkItem *items = workload->work[work->piece][work->phase].items;
+  const WorkItem *items = workload_list(workload, work->lengths, (Piece)work->piece, (Phase)work->phase)->items;
   double flops = 0;
   for (gint32 i = work->first_item; i <= work->last_item; i++)
     flops += items[i].flops;

@@ -28,10 +28,12 @@ struct EffectChains {
 };
 
 /* What a backward has dropped when it comes to a piece that was recomputed: the layers behind it that were kept. */
-static double gone_before(const Workload *workload, const int counts[N_PIECES], int piece) {
+static double gone_before(const Workload *workload, gint32 lengths, const int counts[N_PIECES], int piece) {
   double gone = 0;
   for (int behind = piece + 1; behind < PIECE_HEAD && workload->method->recomputes == RECOMPUTE_BLOCK; behind++)
-    gone += piece_is_apart((Piece)behind) ? counts[behind] * workload->memory[behind].released_by_I : 0;
+    gone += piece_is_apart((Piece)behind)
+                ? counts[behind] * workload_memory(workload, lengths, (Piece)behind)->released_by_I
+                : 0;
   return gone;
 }
 
@@ -40,15 +42,16 @@ PieceMemory part_memory(const Workload *workload, const Part *part) {
   PieceMemory sum = {0};
   part_pieces(part, counts);
   for (int piece = 0; piece < N_PIECES; piece++) {
-    const PieceMemory *one = &workload->memory[piece];
+    const PieceMemory *one = workload_memory(workload, part->lengths, (Piece)piece);
     sum.saved_bytes += counts[piece] * one->saved_bytes;
     sum.released_by_I += counts[piece] * one->released_by_I;
     sum.held_for_W += counts[piece] * one->held_for_W;
     if (counts[piece] > 0 && piece != PIECE_EMBEDDING)
-      sum.transient_bytes = MAX(sum.transient_bytes, one->transient_bytes - gone_before(workload, counts, piece));
+      sum.transient_bytes =
+          MAX(sum.transient_bytes, one->transient_bytes - gone_before(workload, part->lengths, counts, piece));
   }
   if (part->n_embedding > 0) { /* last in a backward, when the other pieces' saved activations are gone */
-    const PieceMemory *embedding = &workload->memory[PIECE_EMBEDDING];
+    const PieceMemory *embedding = workload_memory(workload, part->lengths, PIECE_EMBEDDING);
     const double gone = sum.saved_bytes - counts[PIECE_EMBEDDING] * embedding->saved_bytes;
     sum.transient_bytes = MAX(sum.transient_bytes, embedding->transient_bytes - gone);
   }
@@ -238,6 +241,7 @@ void effect_chains_number(EffectChains *chains, const OpList *list) {
     Link *last = link_at(chains, list->ops[i].effect);
     if (last->number < 0) {
       last->sum.source.chain = list->ops[i].effect;
+      last->sum.source.is_apart = chains->workload->micro_batches != NULL && list->ops[i].effect != 0;
       last->number = program_effect(chains->program, &last->sum);
     }
     list->ops[i].effect = last->number;

@@ -55,7 +55,7 @@ double part_flops(const Workload *workload, Phase phase, const Part *part) {
   double flops = 0;
   part_pieces(part, counts);
   for (int piece = 0; piece < N_PIECES; piece++)
-    flops += counts[piece] * workload->work[piece][phase].flops;
+    flops += counts[piece] > 0 ? counts[piece] * workload_list(workload, part->lengths, (Piece)piece, phase)->flops : 0;
   return flops;
 }
 
@@ -66,6 +66,7 @@ gint32 part_work(Program *program, const Workload *workload, Phase phase, const 
                .n_layers = part->n_layers,
                .n_dense = part->n_dense,
                .others = part->others,
+               .lengths = part->lengths,
                .stage = -1,
                .piece = -1,
                .first_item = -1,
@@ -93,6 +94,7 @@ Part part_of_piece(Piece piece) {
 static Part single_piece(const Part *whole, Piece piece, int layer) {
   Part part = part_of_piece(piece);
   part.first_layer = piece == PIECE_HEAD ? whole->first_layer + whole->n_layers : layer;
+  part.lengths = whole->lengths;
   return part;
 }
 
@@ -180,7 +182,8 @@ static gint32 transfer_of(const ProductTransfers *transfers, const Product *prod
                              .source = product->from,
                              .target = product->to,
                              .collective = COLLECTIVE_SEND_RECV,
-                             .size = is_sent ? SIZE_BOUNDARY : SIZE_GIVEN};
+                             .size = is_sent ? SIZE_BOUNDARY : SIZE_GIVEN,
+                             .lengths = is_sent ? workload_lengths(transfers->workload, product->micro_batch) : 0};
   return sized_transfer(transfers->program, transfers->workload, &transfer);
 }
 
@@ -204,6 +207,8 @@ void product_transfer(const ProductTransfers *transfers, gboolean sends, const P
   if (first->work < 0)
     make_transfer(transfers, sends, product, first);
   *op = *first;
+  if (workload_lengths(transfers->workload, product->micro_batch) > 0)
+    op->work = transfer_of(transfers, product);
   op->micro_batch = product->micro_batch;
   op->tag += 2 * product->micro_batch;
 }
@@ -491,7 +496,7 @@ double transfer_bytes(const Workload *workload, const Program *program, const Tr
   const Method *method = workload->method;
   switch ((TransferSize)transfer->size) {
   case SIZE_BOUNDARY:
-    return workload->boundary_bytes;
+    return workload_boundary_bytes(workload, transfer->lengths);
   case SIZE_WEIGHTS:
     return (zero_shards_weights(method->zero) && !training_is_of_all(&method->training)
                 ? moved_weight_bytes(workload, transfer)
@@ -509,7 +514,9 @@ double transfer_bytes(const Workload *workload, const Program *program, const Tr
   case SIZE_WHOLE:
     return whole_gradient_bytes(workload, transfer->of);
   case SIZE_ITEM:
-    return workload->work[transfer->piece][transfer->of].items[transfer->item].bytes;
+    return workload_list(workload, transfer->lengths, (Piece)transfer->piece, (Phase)transfer->of)
+        ->items[transfer->item]
+        .bytes;
   default:
     g_assert_not_reached();
   }

@@ -9,10 +9,12 @@ typedef struct {
   int first_layer; /* within the stage */
   int n_dense;     /* among n_layers, as Work.n_dense */
   OtherLayers others;
+  gint32 lengths; /* as Work.lengths */
 } Part;
 
 static inline Part part_of_work(const Work *work, int first_layer) {
-  return (Part){work->n_embedding, work->n_layers, work->n_head, first_layer, work->n_dense, work->others};
+  return (Part){work->n_embedding, work->n_layers, work->n_head, first_layer,
+                work->n_dense,     work->others,   work->lengths};
 }
 static inline void part_pieces(const Part *part, int counts[N_PIECES]) {
   counts[PIECE_EMBEDDING] = part->n_embedding;

@@ -51,7 +51,8 @@ static gboolean check_size(const Check *check, gint32 i, double expected, GError
 static gboolean check_item(const Check *check, gint32 i, GError **error) {
   const Op *op = &check->program->ranks[check->rank].ops[i];
   const Transfer *transfer = transfer_of(check, op);
-  const WorkList *list = &check->workload->work[transfer->piece][phase_of_action((ActionKind)op->action)];
+  const WorkList *list = workload_list(check->workload, transfer->lengths, (Piece)transfer->piece,
+                                       phase_of_action((ActionKind)op->action));
   if (transfer->item < 0 || transfer->item >= list->n_items || list->items[transfer->item].kind != ITEM_COLLECTIVE)
     return fail_kind(check, i, "one of its piece's items", error);
   const WorkItem *item = &list->items[transfer->item];
@@ -125,7 +126,9 @@ static double passed_bytes(const Check *check, const Op *op) {
   const int to = op->action == ACTION_RECV_B   ? op->stage
                  : op->action == ACTION_SEND_B ? stage_next(op->stage, FALSE, program->n_stages, program->n_pipes)
                                                : -1;
-  return to < 0 || lowering_needs_gradient(check->workload, to) ? check->workload->boundary_bytes : 0;
+  return to < 0 || lowering_needs_gradient(check->workload, to)
+             ? workload_boundary_bytes(check->workload, workload_lengths(check->workload, op->micro_batch))
+             : 0;
 }
 
 static gboolean check_op(const Check *check, gint32 i, GError **error) {

@@ -85,10 +85,11 @@ void expand_entries_clear(ExpandEntries *entries) {
   g_hash_table_unref(entries->shares);
 }
 
-static gint32 run_work(const ExpandEntries *entries, Phase phase, Piece piece, const Segment *segment) {
-  const WorkItem *items = entries->workload->work[piece][phase].items;
+static gint32 run_work(const ExpandEntries *entries, Phase phase, Piece piece, gint32 lengths, const Segment *segment) {
+  const WorkItem *items = workload_list(entries->workload, lengths, piece, phase)->items;
   Work work = {.phase = phase,
                .recompute = items[segment->first_item].recompute,
+               .lengths = lengths,
                .stage = -1,
                .piece = piece,
                .first_item = segment->first_item,
@@ -98,9 +99,10 @@ static gint32 run_work(const ExpandEntries *entries, Phase phase, Piece piece, c
   return program_work(entries->target, &work);
 }
 
-static gint32 item_transfer(const ExpandEntries *entries, Phase phase, Piece piece, const Segment *segment) {
+static gint32 item_transfer(const ExpandEntries *entries, Phase phase, Piece piece, gint32 lengths,
+                            const Segment *segment) {
   const int i = segment->first_item;
-  const WorkItem *item = &entries->workload->work[piece][phase].items[i];
+  const WorkItem *item = &workload_list(entries->workload, lengths, piece, phase)->items[i];
   const Axis axis = (Axis)item->axis;
   const Group group = {.name = item->spans_tp ? "ep_tp" : axis_name(axis),
                        .axes = work_item_axes(item),
@@ -115,7 +117,8 @@ static gint32 item_transfer(const ExpandEntries *entries, Phase phase, Piece pie
                              .size = SIZE_ITEM,
                              .of = (gint32)phase,
                              .piece = piece,
-                             .item = i};
+                             .item = i,
+                             .lengths = lengths};
   return sized_transfer(entries->target, entries->workload, &transfer);
 }
 
@@ -129,9 +132,10 @@ static gint32 kept_transfer(const ExpandEntries *entries, gint32 old) {
 
 static gint32 part_effect(const ExpandEntries *entries, gint32 of, const EffectSource *part) {
   Effect effect = g_array_index(entries->source->effects, Effect, of);
-  const gint32 chain = effect.source.chain;
+  const EffectSource whole = effect.source;
   effect.source = *part;
-  effect.source.chain = chain;
+  effect.source.chain = whole.chain;
+  effect.source.is_apart = whole.is_apart;
   effect_take_part(entries->workload, &effect);
   return program_effect(entries->target, &effect);
 }
@@ -186,11 +190,12 @@ gint32 expand_entries_of_source(ExpandEntries *entries, EntryKind kind, gint32 o
   return *number;
 }
 
-gint32 expand_entries_of_segment(ExpandEntries *entries, Phase phase, Piece piece, gint32 i) {
+gint32 expand_entries_of_segment(ExpandEntries *entries, Phase phase, Piece piece, gint32 lengths, gint32 i) {
   Segment *segment = &entries->segments.of[piece][phase].segments[i];
-  if (segment->entry < 0)
-    segment->entry = segment->is_collective ? item_transfer(entries, phase, piece, segment)
-                                            : run_work(entries, phase, piece, segment);
+  if (segment->entry < 0 || segment->lengths != lengths)
+    segment->entry = segment->is_collective ? item_transfer(entries, phase, piece, lengths, segment)
+                                            : run_work(entries, phase, piece, lengths, segment);
+  segment->lengths = lengths;
   return segment->entry;
 }
 

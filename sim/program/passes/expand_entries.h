@@ -13,7 +13,8 @@ typedef struct {
   int axis;            /* of a collective */
   int first_item, last_item;
   int waits_for; /* segment on another stream; −1: the start of the piece */
-  gint32 entry;  /* work or transfer in the expanded program; −1: none yet */
+  gint32 entry;  /* work or transfer in the expanded program, of these lengths; −1: none yet */
+  gint32 lengths;
 } Segment;
 
 typedef struct {
@@ -59,7 +60,7 @@ void expand_entries_clear(ExpandEntries *entries);
 /* Numbers of entries, made on first use: from entry `of` of the source; */
 gint32 expand_entries_of_source(ExpandEntries *entries, EntryKind kind, gint32 of);
 /* the work of a segment that is a run of kernels, or the transfer of one that is a collective; */
-gint32 expand_entries_of_segment(ExpandEntries *entries, Phase phase, Piece piece, gint32 segment);
+gint32 expand_entries_of_segment(ExpandEntries *entries, Phase phase, Piece piece, gint32 lengths, gint32 segment);
 /* the work of a phase with no kernels, at most collectives. */
 gint32 expand_entries_no_kernels(ExpandEntries *entries, Phase phase);
 /* For source effect `of` of an op with source work `work`; `piece` is only used with SHARE_PIECE. */

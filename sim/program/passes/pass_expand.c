@@ -177,7 +177,7 @@ static void begin_piece(Expander *expander, int axis) {
 }
 
 /* One instance of a piece; each stream begins it when the others have ended the previous piece. */
-static void expand_piece(Expander *expander, const Op *op, Phase phase, Piece piece) {
+static void expand_piece(Expander *expander, const Op *op, Phase phase, Piece piece, gint32 lengths) {
   const SegmentList *list = &expander->entries.segments.of[piece][phase];
   gint32 *indices = expander->indices;
   const gint32 first = expander->editor.n_ops;
@@ -187,7 +187,7 @@ static void expand_piece(Expander *expander, const Op *op, Phase phase, Piece pi
   for (int i = 0; i < list->n_segments; i++) {
     const Segment *segment = &list->segments[i];
     gint32 waits_for = segment->waits_for >= 0 ? indices[segment->waits_for] : -1;
-    const gint32 work = expand_entries_of_segment(&expander->entries, phase, piece, i);
+    const gint32 work = expand_entries_of_segment(&expander->entries, phase, piece, lengths, i);
     const gint32 host_for = segment->is_collective ? waits_for : expander->last_compute;
     if (segment->is_awaited && host_for >= 0)
       emit_host_wait(expander, op->step, host_for);
@@ -262,7 +262,7 @@ static void expand_op(Expander *expander, int old_index) {
       op.unit = unit;
       if (piece_is_layer(piece))
         op.unit += ahead + (work.phase == PHASE_F ? n : counts[piece] - 1 - n);
-      expand_piece(expander, &op, (Phase)work.phase, piece);
+      expand_piece(expander, &op, (Phase)work.phase, piece, work.lengths);
     }
     op.unit = unit;
   }

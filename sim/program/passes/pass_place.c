@@ -7,6 +7,7 @@ static gint32 place_work(Program *program, const Workload *workload, const Actio
   Phase phase = phase_of_action(action->kind);
   if (workload != NULL) {
     Part part = part_of_stage(workload, action->stage);
+    part.lengths = workload_lengths(workload, action->micro_batch);
     return part_work(program, workload, phase, &part);
   }
   Work bare = {.phase = phase,
@@ -18,7 +19,8 @@ static gint32 place_work(Program *program, const Workload *workload, const Actio
   return program_work(program, &bare);
 }
 
-/* Works by (stage, phase, overlapped): they are the same for every micro-batch. */
+/* Works by (stage, phase, overlapped): they are the same for every micro-batch, unless these have lengths of their
+ * own. */
 typedef struct {
   Program *program;
   const Workload *workload;
@@ -32,7 +34,7 @@ static gboolean takes_turns(const Workload *workload, const Action *action) {
 
 static void place_compute(Placer *placer, const Action *action, gboolean overlapped, Op *op) {
   gint32 *work = &placer->works[(action->stage * N_PHASES + phase_of_action(action->kind)) * 2 + (overlapped != FALSE)];
-  if (*work < 0)
+  if (*work < 0 || workload_lengths(placer->workload, action->micro_batch) > 0)
     *work = place_work(placer->program, placer->workload, action, overlapped);
   op_init(op, OP_COMPUTE, STREAM_COMPUTE, action->kind, action->stage, action->micro_batch);
   op->work = *work;

@@ -61,7 +61,7 @@ typedef struct {
   gpointer target; /* unchanged if the key is absent */
   gboolean is_required;
 } Field;
-enum { MAX_FIELDS = 16 };
+enum { MAX_FIELDS = 17 };
 
 /* Reads words [first, end) of the line as fields; unknown, duplicate and missing keys are errors. Modifies the
  * words. */

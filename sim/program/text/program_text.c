@@ -78,6 +78,7 @@ static void append_work(GString *out, guint i, const Work *work) {
   append_int_unless(out, "overlapped", work->overlapped, 0);
   append_int_unless(out, "on_host", work->on_host, 0);
   append_int_unless(out, "outer", work->is_outer, 0);
+  append_int_unless(out, "lengths", work->lengths, 0);
   append_int_unless(out, "stage", work->stage, -1);
   append_number_unless_0(out, "parameters", work->parameters);
   append_number_unless_0(out, "passed", work->passed);
@@ -101,6 +102,7 @@ static void append_transfer(GString *out, guint i, const Transfer *transfer) {
   append_int_unless(out, "tables", transfer->n_tables, 0);
   append_int_unless(out, "calls", transfer->n_calls, 0);
   append_int_unless(out, "listed", transfer->n_listed, 0);
+  append_int_unless(out, "lengths", transfer->lengths, 0);
   if (transfer->is_item)
     g_string_append_printf(out, " piece=%s item=%d", piece_words[transfer->piece], transfer->item);
   g_string_append_c(out, '\n');
@@ -262,6 +264,7 @@ static gboolean read_work_line(Reader *reader, GError **error) {
                           {"overlapped", field_byte, &work.overlapped},
                           {"on_host", field_byte, &work.on_host},
                           {"outer", field_byte, &work.is_outer},
+                          {"lengths", field_count, &work.lengths},
                           {"stage", field_count, &work.stage},
                           {"parameters", field_number, &work.parameters},
                           {"passed", field_number, &work.passed},
@@ -286,7 +289,8 @@ static gboolean read_ends(const Reader *reader, const char *text, Transfer *tran
 }
 
 static gboolean read_send(const Reader *reader, Transfer *transfer, GError **error) {
-  const Field fields[] = {{"bytes", field_number, &transfer->bytes, TRUE}};
+  const Field fields[] = {{"bytes", field_number, &transfer->bytes, TRUE},
+                          {"lengths", field_count, &transfer->lengths}};
   transfer->collective = COLLECTIVE_SEND_RECV;
   return read_ends(reader, line_word(&reader->line, 3), transfer, error) &&
          line_read_fields(&reader->line, 4, line_n_words(&reader->line), fields, G_N_ELEMENTS(fields), error);
@@ -305,6 +309,7 @@ static gboolean read_collective(const Reader *reader, Transfer *transfer, GError
                           {"tables", field_byte, &transfer->n_tables},
                           {"calls", field_count, &transfer->n_calls},
                           {"listed", field_count, &transfer->n_listed},
+                          {"lengths", field_count, &transfer->lengths},
                           {"piece", field_piece, &piece},
                           {"item", field_count, &item}};
   int collective = line_word_of(&reader->line, "neither send nor a collective:", line_word(&reader->line, 2),

@@ -18,6 +18,7 @@ typedef struct {
 /* Of one rank at a time. */
 typedef struct {
   const Trace *trace;
+  const Program *program; /* whose effects they are */
   double *totals; /* [effects][2] bytes that a drop, a hold adds in all; owned, as one block with what follows */
   Event *events;  /* [1 + ops][2]: [0] ends every list, [2 + 2 · op] its drop and then its hold */
   gint32 *order;  /* [1 + ops][2] changes in the order of time */
@@ -27,28 +28,37 @@ typedef struct {
   gint32 next[N_LISTS];     /* the next event of each list; 0: none */
 } Replay;
 
-static double added(const Trace *trace, gsize change, int category) {
-  const Effect *effect = &g_array_index(trace->program->effects, Effect, change / 2);
+static double added(const Program *program, gsize change, int category) {
+  const Effect *effect = &g_array_index(program->effects, Effect, change / 2);
   return change % 2 != 0 ? effect->hold[category] : -effect->drop[category];
+}
+
+/* What changes add for this rank. */
+static void take_effects(Replay *replay, int rank) {
+  const Program *program = trace_program(replay->trace, rank);
+  if (replay->program == program)
+    return;
+  replay->program = program;
+  for (gsize k = 0; k < 2 * program->effects->len; k++) {
+    replay->totals[k] = replay->is_any[k] = 0;
+    for (int c = 0; c < N_MEMORY; c++) {
+      replay->totals[k] += added(program, k, c);
+      replay->is_any[k] |= added(program, k, c) != 0;
+    }
+  }
 }
 
 static void replay_init(Replay *replay, const Trace *trace) {
   const gsize n_changes = 2 * trace->program->effects->len;
   const gsize n_events = 2 * (1 + trace_longest_list(trace));
   replay->trace = trace;
+  replay->program = NULL;
   replay->totals = g_malloc(n_changes * (sizeof *replay->totals + sizeof *replay->is_any) +
                             n_events * (sizeof *replay->events + sizeof *replay->order));
   replay->events = (Event *)(replay->totals + n_changes);
   replay->order = (gint32 *)(replay->events + n_events);
   replay->is_any = (guint8 *)(replay->order + n_events);
   replay->events[0] = (Event){.key = G_MAXINT64};
-  for (gsize k = 0; k < n_changes; k++) {
-    replay->totals[k] = replay->is_any[k] = 0;
-    for (int c = 0; c < N_MEMORY; c++) {
-      replay->totals[k] += added(trace, k, c);
-      replay->is_any[k] |= added(trace, k, c) != 0;
-    }
-  }
 }
 
 static void replay_clear(Replay *replay) {
@@ -73,6 +83,7 @@ static void replay_begin(Replay *replay, int rank) {
   const OpList *list = trace_list(replay->trace, rank);
   const gint64 *start_ns = replay->trace->start_ns + replay->trace->first[rank];
   const gint64 *end_ns = replay->trace->end_ns + replay->trace->first[rank];
+  take_effects(replay, rank);
   memset(replay->next, 0, sizeof replay->next);
   for (gint32 i = list->n_ops; i-- > 0;) {
     const gint32 change = 2 * list->ops[i].effect;
@@ -131,7 +142,7 @@ static void sample_after(const Replay *replay, int rank, int n, MemorySample *sa
   memcpy(sample->bytes, trace_list(replay->trace, rank)->resident, sizeof sample->bytes);
   for (int i = 0; i < n; i++)
     for (int c = 0; c < N_MEMORY; c++)
-      sample->bytes[c] += added(replay->trace, (gsize)replay->order[i], c);
+      sample->bytes[c] += added(replay->program, (gsize)replay->order[i], c);
 }
 
 MemoryProfile *memory_profile_new(const Trace *trace) {
@@ -167,7 +178,7 @@ void memory_profile_visit(const Trace *trace, int rank,
   gint64 now_ns = 0;
   for (const Event *event; (event = replay_next(&replay)) != NULL;) {
     for (int c = 0; c < N_MEMORY; c++)
-      sample.bytes[c] += added(trace, (gsize)event->change, c);
+      sample.bytes[c] += added(replay.program, (gsize)event->change, c);
     now_ns = MAX(now_ns, event->key >> LIST_BITS); /* measured clocks may step back a little */
     visit(now_ns, &sample, data);
   }

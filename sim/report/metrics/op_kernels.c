@@ -42,7 +42,7 @@ static gint64 count_items(const Timing *timing, const Work *work) {
   int pieces[N_PIECES];
   work_pieces(work, pieces);
   for (int piece = 0; piece < N_PIECES; piece++)
-    count += (gint64)pieces[piece] * timing->lists[piece][work->phase].n_items;
+    count += (gint64)pieces[piece] * timing_list(timing, work, piece)->n_items;
   return count;
 }
 

@@ -113,7 +113,7 @@ static gint64 kernels_ahead(Overlap *overlap, const Work *work, gint64 elapsed_n
     Piece piece = work->phase == PHASE_F ? i : N_PIECES - 1 - i;
     if (counts[piece] == 0)
       continue;
-    gint64 run_ns = overlap->trace->timing->lists[piece][work->phase].time.run_ns;
+    gint64 run_ns = timing_list(overlap->trace->timing, work, piece)->time.run_ns;
     if (run_ns == 0)
       continue;
     const KernelTable *table = table_of_piece(overlap, piece, work->phase);

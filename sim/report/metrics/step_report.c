@@ -38,8 +38,8 @@ gboolean step_report_fits_gpu(const StepReport *report) {
 }
 
 /* Bytes one GPU sends for the collectives of an axis in one run of a piece. */
-static double piece_bytes(const Workload *workload, Axis axis, Piece piece, Phase phase) {
-  const WorkList *list = &workload->work[piece][phase];
+static double piece_bytes(const Workload *workload, Axis axis, Piece piece, const Work *work) {
+  const WorkList *list = workload_list(workload, work->lengths, piece, (Phase)work->phase);
   double sum = 0;
   for (int i = 0; i < list->n_items; i++) {
     const WorkItem *item = &list->items[i];
@@ -58,7 +58,7 @@ static double work_bytes(const Workload *workload, Axis axis, const Work *work) 
   double sum = 0;
   work_pieces(work, counts);
   for (Piece piece = 0; piece < N_PIECES; piece++)
-    sum += counts[piece] * piece_bytes(workload, axis, piece, work->phase);
+    sum += counts[piece] > 0 ? counts[piece] * piece_bytes(workload, axis, piece, work) : 0;
   return sum;
 }
 
@@ -158,6 +158,44 @@ void step_report_set_traffic(StepReport *report, const Program *program, const W
   }
   for (int mover = 0; mover < N_MOVERS; mover++)
     traffic[mover] /= (double)program->n_ranks * n_steps;
+}
+
+/* [micro-batches] kernels' time of one step, in rank `variant` of dp. */
+static void sum_micro_batches(const Program *program, const Timing *timing, int variant, double *sums_ns) {
+  const OpTime *works = &timing->works[(gsize)variant * program->works->len];
+  for (int m = 0; m < program->n_micro_batches; m++)
+    sums_ns[m] = 0;
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    const OpList *list = &program->ranks[rank];
+    for (int i = 0; i < list->n_ops; i++)
+      if (list->ops[i].kind == OP_COMPUTE && list->ops[i].micro_batch >= 0 && list->ops[i].step == 0)
+        sums_ns[list->ops[i].micro_batch] += (double)works[list->ops[i].work].run_ns;
+  }
+}
+
+void step_report_set_lengths(StepReport *report, const Program *program, const Timing *timing, const Batch *batch,
+                             int n_ranks) {
+  if (batch == NULL)
+    return;
+  const int n = program->n_micro_batches;
+  g_autofree double *sums_ns = g_new(double, n);
+  double all_ns = 0, slowest_ns = 0, slowest_rank_ns = 0;
+  for (int variant = 0; variant < n_ranks; variant++) {
+    double of_rank_ns = 0;
+    sum_micro_batches(program, timing, variant, sums_ns);
+    for (int m = 0; m < n; m++) {
+      of_rank_ns += sums_ns[m];
+      slowest_ns = MAX(slowest_ns, sums_ns[m]);
+    }
+    all_ns += of_rank_ns;
+    slowest_rank_ns = MAX(slowest_rank_ns, of_rank_ns);
+  }
+  report->lengths = (LengthsReport){.n_sequences = batch->n_sequences,
+                                    .tokens = batch->tokens,
+                                    .n_cut = batch->n_cut,
+                                    .padding_share = 1 - (double)batch->tokens / (double)batch->computed,
+                                    .slowest_micro_batch = all_ns > 0 ? slowest_ns * n * n_ranks / all_ns : 1,
+                                    .slowest_dp_rank = all_ns > 0 ? slowest_rank_ns * n_ranks / all_ns : 1};
 }
 
 void step_report_set_data(StepReport *report, const Program *program, const Timing *timing) {

@@ -38,6 +38,16 @@ typedef struct {
   double sent_bytes;   /* by the GPUs of an island for each */
 } IslandReport;
 
+/* Sequences of drawn lengths. Of kernels' time alone, forward and backward on all stages: */
+typedef struct {
+  gint64 n_sequences;         /* of a step; 0: all have --seq-len */
+  gint64 tokens;              /* of these, without padding */
+  gint64 n_cut;               /* that were longer */
+  double padding_share;       /* of the tokens that are computed */
+  double slowest_micro_batch; /* over the mean of all ranks of dp; 1: all are alike */
+  double slowest_dp_rank;     /* over the mean: the sum of its micro-batches */
+} LengthsReport;
+
 typedef struct {
   /* what was run */
   const char *model_name, *cluster_name, *gpu_name;
@@ -62,6 +72,7 @@ typedef struct {
   /* where the time went: means over ranks, see metrics.h */
   double breakdown_s[N_BREAKDOWN];
   double bubble_fraction, bubble_overhead;
+  LengthsReport lengths;
   double data_s; /* that readers need for a step's data, of the rank that needs most; 0: always there */
   CompressionUse compression;
   IslandReport islands; /* zeroed: none */
@@ -107,6 +118,10 @@ void step_report_set_traffic(StepReport *report, const Program *program, const W
 /* Sets islands. */
 void step_report_set_islands(StepReport *report, const Metrics *metrics, const Program *program,
                              const Workload *workload);
+/* Sets `lengths`; `timing`: with the times of n_ranks ranks of dp that differ. */
+void step_report_set_lengths(StepReport *report, const Program *program, const Timing *timing, const Batch *batch,
+                             int n_ranks);
+
 /* Sets data_s. */
 void step_report_set_data(StepReport *report, const Program *program, const Timing *timing);
 

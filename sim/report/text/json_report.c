@@ -59,6 +59,19 @@ static void add_tiers(JsonBuilder *builder, const StepReport *report) {
   json_builder_end_object(builder);
 }
 
+static void add_lengths(JsonBuilder *builder, const LengthsReport *lengths) {
+  if (lengths->n_sequences == 0)
+    return;
+  json_begin_object(builder, "lengths");
+  json_add_count(builder, "sequences", lengths->n_sequences);
+  json_add_count(builder, "tokens", lengths->tokens);
+  json_add_count(builder, "cut", lengths->n_cut);
+  json_add_number(builder, "padding_share", lengths->padding_share);
+  json_add_number(builder, "slowest_micro_batch", lengths->slowest_micro_batch);
+  json_add_number(builder, "slowest_dp_rank", lengths->slowest_dp_rank);
+  json_builder_end_object(builder);
+}
+
 static void add_links(JsonBuilder *builder, const StepReport *report) {
   json_begin_list(builder, "links");
   for (int way = 0; way < TIMING_MAX_WAYS && report->cluster != NULL; way++) {
@@ -133,6 +146,7 @@ JsonBuilder *json_report_step_begin(const StepReport *report) {
   json_add_breakdown(builder, "breakdown_s", report->breakdown_s);
   add_memory(builder, report);
   add_tiers(builder, report);
+  add_lengths(builder, &report->lengths);
   if (report->data_s > 0) {
     json_begin_object(builder, "data");
     json_add_number(builder, "needed_s", report->data_s);

@@ -57,12 +57,31 @@ static void append_label(GString *out, const char *label) {
 }
 
 static void append_batch(GString *out, const Plan *plan) {
+  const gboolean has_rows = plan->batching == BATCHING_PACKED || plan->batching == BATCHING_CONCATENATED;
   append_label(out, "batch");
-  units_append_count(out, plan->global_batch, "sequence", "sequences");
-  g_string_append_printf(out, " of %" G_GINT64_FORMAT " tokens: ", plan->seq_len);
+  units_append_count(out, plan->global_batch, has_rows ? "row" : "sequence", has_rows ? "rows" : "sequences");
+  g_string_append_printf(out, " of %s%" G_GINT64_FORMAT " tokens: ",
+                         plan->seq_lengths != NULL && !has_rows ? "at most " : "", plan->seq_len);
   units_append_count(out, plan->n_micro_batches, "micro-batch", "micro-batches");
   g_string_append_printf(out, " of %" G_GINT64_FORMAT " on %s", plan->micro_batch, plan->dp > 1 ? "each of " : "");
   units_append_count(out, plan->dp, "pipeline\n", "pipelines\n");
+}
+
+static void append_lengths(GString *out, const StepReport *report) {
+  const LengthsReport *lengths = &report->lengths;
+  const Plan *plan = report->plan;
+  if (lengths->n_sequences == 0)
+    return;
+  append_label(out, "lengths");
+  g_string_append_printf(out, "%s, %s: ", seq_lengths_text(plan->seq_lengths), batching_names()[plan->batching]);
+  units_append_count(out, lengths->n_sequences, "sequence", "sequences");
+  g_string_append_printf(out, " of %.0f tokens in the mean, %.1f %% padding",
+                         (double)lengths->tokens / (double)lengths->n_sequences, percent(lengths->padding_share));
+  if (lengths->n_cut > 0)
+    g_string_append_printf(out, "; %" G_GINT64_FORMAT " cut%s", lengths->n_cut,
+                           plan->batching != BATCHING_CONCATENATED ? " at --seq-len" : " where rows end");
+  g_string_append_printf(out, "\n  %-14smicro-batch %.2f ×, rank of dp %.2f × the mean's kernels\n", "slowest",
+                         lengths->slowest_micro_batch, lengths->slowest_dp_rank);
 }
 
 static void append_data(GString *out, const StepReport *report) {
@@ -169,6 +188,7 @@ static void append_title(GString *out, const StepReport *report, gboolean colour
   append_batch(out, plan);
   append_islands(out, report);
   append_servers(out, report);
+  append_lengths(out, report);
   append_data(out, report);
   append_compression(out, report);
   append_disturbances(out, plan);
@@ -460,8 +480,10 @@ static void print_list(const Workload *workload, const Timing *timing, Piece pie
 }
 
 void kernel_table_print(const Workload *workload, const Timing *timing, const double *peak_flops, GString *out) {
-  g_string_append_printf(out, "\nKernels of one GPU and one micro-batch (matrix products m×n×k, C is m×n; collectives: "
-                              "MB is the full buffer)\n");
+  g_string_append_printf(out,
+                         "\nKernels of one GPU and one micro-batch%s (matrix products m×n×k, C is m×n; collectives: "
+                         "MB is the full buffer)\n",
+                         workload->micro_batches != NULL ? " of sequences as long as --seq-len" : "");
   g_string_append_printf(out, "    %-26s%-30s%10s %10s %11s %11s %8s\n", "kernel", "shape", "GFLOP", "MB", "time us",
                          "at peak us", "of peak");
   for (int piece = 0; piece < N_PIECES; piece++) {

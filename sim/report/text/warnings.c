@@ -59,6 +59,23 @@ static char *warning_of_data(const StepReport *report) {
       needed, 100 * waits);
 }
 
+/* NULL: little is padding, and ranks of dp compute for about as long. */
+static char *warning_of_lengths(const StepReport *report) {
+  const double much_padding = 0.1, much_longer = 1.1;
+  const LengthsReport *lengths = &report->lengths;
+  if (lengths->n_sequences == 0)
+    return NULL;
+  if (lengths->padding_share > much_padding)
+    return g_strdup_printf("%.0f %% of the tokens that are computed are padding: --batching packed or balanced leaves "
+                           "hardly any",
+                           100 * lengths->padding_share);
+  return lengths->slowest_dp_rank <= much_longer
+             ? NULL
+             : g_strdup_printf("all ranks of dp wait for one whose sequences take %.2f times as long as the mean's: "
+                               "--batching balanced deals them by their tokens",
+                               lengths->slowest_dp_rank);
+}
+
 GPtrArray *warnings_of_step(const StepReport *report) {
   const double used_bytes = report->peak_bytes + report->reserved_bytes;
   GPtrArray *warnings = warnings_new(report->plan, report->cluster != NULL ? report->cluster->gpus_per_node : 0,
@@ -70,6 +87,9 @@ GPtrArray *warnings_of_step(const StepReport *report) {
   char *of_data = warning_of_data(report);
   if (of_data != NULL)
     g_ptr_array_add(warnings, of_data);
+  char *of_lengths = warning_of_lengths(report);
+  if (of_lengths != NULL)
+    g_ptr_array_add(warnings, of_lengths);
   return warnings;
 }
 

@@ -48,12 +48,13 @@ static void copies_round_flash(ItemList *list, gboolean backward) {
 static void flash(ItemList *list, gboolean backward) {
   const LocalSizes *local = list->local;
   copies_round_flash(list, backward);
-  const AttentionBlock whole = {.heads = local->heads,
-                                .kv_heads = local->kv_width / local->model->head_dim,
-                                .queries = local->seq_len,
-                                .keys = local->seq_len,
-                                .pairs = attention_layer_pairs(local->model, local->seq_len),
-                                .windowed = model_window(local->model, local->seq_len) > 0};
+  const AttentionBlock row = {.heads = local->heads,
+                              .kv_heads = local->kv_width / local->model->head_dim,
+                              .queries = local->seq_len,
+                              .keys = local->seq_len,
+                              .pairs = attention_layer_pairs(local->model, local->seq_len),
+                              .windowed = model_window(local->model, local->seq_len) > 0};
+  const AttentionBlock whole = attention_of_documents(local, row, 1, attention_document_pairs);
   if (local->cp == 1)
     item_list_attention(list, backward, &whole);
   else

@@ -43,6 +43,10 @@
  *     compute   repeat, pack |           | unpack, attention, pack |     | unpack
  *     cp                     | [Q, c·KV] |                         | [O] |
  *
+ * Rows of several documents: in the ring each document is cut over the ranks like a row, so that all have as many
+ * pairs (Transformer Engine's THD format, which pads it to a multiple of 2·cp); Ulysses has whole rows; all-gather cuts
+ * rows.
+ *
  * Copies around the transfers, each element read and written once (where Transformer Engine makes them: its
  * pytorch/attention/dot_product_attention/context_parallel.py, 2026-08):
  *
@@ -58,20 +62,32 @@
  *               the sum of their gradients */
 #include "pieces.h"
 
+/* Of the two pieces of a document that a rank has: as of a row. */
+static double own_pairs(const LocalSizes *local, gint64 length) {
+  return attention_pairs(length / local->cp, 0);
+}
+
+static double other_pairs(const LocalSizes *local, gint64 length) {
+  const gint64 queries = length / local->cp;
+  return (double)queries * (double)(queries / 2);
+}
+
 /* This rank's queries against its own keys, causally. */
 static AttentionBlock own_block(const LocalSizes *local) {
-  return (AttentionBlock){.heads = local->heads,
-                          .kv_heads = local->kv_width / local->model->head_dim,
-                          .queries = local->seq_len,
-                          .keys = local->seq_len,
-                          .pairs = attention_pairs(local->seq_len, 0)};
+  const AttentionBlock row = {.heads = local->heads,
+                              .kv_heads = local->kv_width / local->model->head_dim,
+                              .queries = local->seq_len,
+                              .keys = local->seq_len,
+                              .pairs = attention_pairs(local->seq_len, 0)};
+  return attention_of_documents(local, row, local->cp, own_pairs);
 }
 
 /* … and against the half of another rank's keys that they see. */
 static AttentionBlock other_block(const LocalSizes *local) {
   AttentionBlock block = own_block(local);
-  block.keys /= 2;
-  block.pairs = (double)block.queries * block.keys;
+  block.pairs = (double)block.queries * (block.keys / 2);
+  block = attention_of_documents(local, block, local->cp, other_pairs);
+  block.keys = MAX(block.keys / 2, 1);
   return block;
 }
 
@@ -298,11 +314,52 @@ static double pairs_of_piece(const LocalSizes *local, gint64 piece) {
          attention_queries_pairs(local->model, whole, piece * length);
 }
 
+/* Pairs that the queries from `first` to `end` of a row have with the keys of their own documents. */
+static double pairs_between(const LocalSizes *local, gint64 row, gint64 first, gint64 end) {
+  const MicroBatch *documents = local->documents;
+  double pairs = 0;
+  gint64 begin = 0;
+  for (gint32 i = row > 0 ? documents->row_ends[row - 1] : 0; i < documents->row_ends[row]; i++) {
+    const gint64 length = documents->lengths[i], from = CLAMP(first - begin, 0, length),
+                 to = CLAMP(end - begin, 0, length);
+    if (to > from)
+      pairs += attention_queries_pairs(local->model, length, to) - attention_queries_pairs(local->model, length, from);
+    begin += length;
+  }
+  return pairs;
+}
+
+/* Rows are cut without regard to documents, so that ranks have more and fewer pairs, and all wait for the one with the
+ * most: what long documents far apart cost (Llama 3 gathers for the sake of such masks). */
+static double most_pairs_of_documents(const LocalSizes *local) {
+  const gint64 length = local->seq_len / 2, cp = local->cp;
+  double most = 0;
+  for (gint64 rank = 0; rank < cp; rank++) {
+    double pairs = 0;
+    for (gint64 row = 0; row < local->sequences; row++) {
+      const gint64 late = 2 * cp - 1 - rank;
+      pairs += pairs_between(local, row, rank * length, (rank + 1) * length) +
+               pairs_between(local, row, late * length, (late + 1) * length);
+    }
+    most = MAX(most, pairs);
+  }
+  return most;
+}
+
+static double no_pairs(const LocalSizes *local, gint64 length) {
+  return 0;
+}
+
 /* Both pieces of this rank's queries against the keys before them. With a window those of the first piece have fewer;
  * every rank is taken to be the fullest one. */
 static AttentionBlock block_of_all_keys(const LocalSizes *local) {
-  AttentionBlock block = own_block(local);
+  AttentionBlock block = attention_of_documents(local, own_block(local), local->cp, no_pairs);
   block.keys *= local->cp;
+  if (local->documents != NULL) {
+    block.windowed = model_window(local->model, local->seq_len * local->cp) > 0;
+    block.pairs = most_pairs_of_documents(local) / (double)block.sequences;
+    return block;
+  }
   block.windowed = model_window(local->model, block.keys) > 0;
   block.pairs = 0;
   for (gint64 rank = 0; rank < local->cp; rank++)
@@ -332,12 +389,13 @@ static void gather_and_attend(ItemList *list, gboolean backward) {
 
 static AttentionBlock block_of_some_heads(const LocalSizes *local) {
   const gint64 length = local->seq_len * local->cp;
-  return (AttentionBlock){.heads = local->heads / local->cp,
-                          .kv_heads = kv_heads(local) * local->kv_copies / local->cp,
-                          .queries = length,
-                          .keys = length,
-                          .pairs = attention_layer_pairs(local->model, length),
-                          .windowed = model_window(local->model, length) > 0};
+  const AttentionBlock row = {.heads = local->heads / local->cp,
+                              .kv_heads = kv_heads(local) * local->kv_copies / local->cp,
+                              .queries = length,
+                              .keys = length,
+                              .pairs = attention_layer_pairs(local->model, length),
+                              .windowed = model_window(local->model, length) > 0};
+  return attention_of_documents(local, row, 1, attention_document_pairs);
 }
 
 static void exchange(ItemList *list, const char *operand, gint64 width) {

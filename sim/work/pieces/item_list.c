@@ -81,25 +81,26 @@ void item_list_weight_gradient(ItemList *list, const char *name, Number number, 
  * K, V, O, dO and writes dQ, dK, dV. Both move a log-sum-exp in fp32 for each row of each head. */
 void item_list_attention(ItemList *list, gboolean backward, const AttentionBlock *block) {
   const LocalSizes *local = list->local;
-  const double heads = (double)local->sequences * block->heads;
+  const gint64 sequences = block->sequences > 0 ? block->sequences : local->sequences;
+  const double heads = (double)sequences * block->heads;
   const double d = (double)local->model->head_dim, v = (double)model_v_head_dim(local->model);
   const double q_rows = (double)block->queries * block->heads, kv_rows = (double)block->keys * block->kv_heads;
   const double read = (d + v) * (q_rows + kv_rows);
-  append_compute(list, &(WorkItem){
-                           .name = backward ? "attention.backward" : "attention",
-                           .kind = ITEM_ATTENTION,
-                           .number = precision_info(local->method->precision)->element,
-                           .backward = backward != 0,
-                           .v_dim = d == v ? 0 : (gint32)v,
-                           .windowed = block->windowed != 0,
-                           .batch = local->sequences * block->heads,
-                           .m = block->queries,
-                           .n = block->keys,
-                           .k = local->model->head_dim,
-                           .flops = heads * block->pairs * (backward ? 6 * d + 4 * v : 2 * (d + v)),
-                           .bytes = local->element_bytes * local->sequences * (backward ? 2 : 1) * read +
-                                    4 * heads * block->queries,
-                       });
+  append_compute(list,
+                 &(WorkItem){
+                     .name = backward ? "attention.backward" : "attention",
+                     .kind = ITEM_ATTENTION,
+                     .number = precision_info(local->method->precision)->element,
+                     .backward = backward != 0,
+                     .v_dim = d == v ? 0 : (gint32)v,
+                     .windowed = block->windowed != 0,
+                     .batch = sequences * block->heads,
+                     .m = block->queries,
+                     .n = block->keys,
+                     .k = local->model->head_dim,
+                     .flops = heads * block->pairs * (backward ? 6 * d + 4 * v : 2 * (d + v)),
+                     .bytes = local->element_bytes * sequences * (backward ? 2 : 1) * read + 4 * heads * block->queries,
+                 });
 }
 
 void item_list_memory(ItemList *list, const char *name, double bytes) {

@@ -43,6 +43,7 @@ typedef struct {
 
 /* What one attention kernel processes, per sequence of the micro-batch. */
 typedef struct {
+  gint64 sequences; /* 0: the rank's */
   gint64 heads, kv_heads;
   gint64 queries, keys; /* rows of Q (and O); of K and V */
   double pairs;         /* pairs of query and key that the causal mask leaves in each head */
@@ -168,6 +169,13 @@ double attention_pairs(gint64 seq_len, gint64 window);
 double attention_layer_pairs(const Model *model, gint64 seq_len);
 /* The same for the sequence's first `queries`. */
 double attention_queries_pairs(const Model *model, gint64 seq_len, gint64 queries);
+/* Where attention is confined to the documents of rows: as many sequences as they are on average, longer ones counting
+ * for more (Σl² / Σl), so that a kernel has its fill and ramp, with the pairs that all documents have together. `cut`:
+ * each over so many ranks; `pairs`: of a document, or of its part. */
+AttentionBlock attention_of_documents(const LocalSizes *local, AttentionBlock whole, gint64 cut,
+                                      double (*pairs)(const LocalSizes *local, gint64 length));
+/* For these: of a whole document. */
+double attention_document_pairs(const LocalSizes *local, gint64 length);
 double attention_row_sums_bytes(const LocalSizes *local); /* a log-sum-exp in fp32 for each row of each head */
 /* Flash attention over a sequence cut by cp > 1 (context.c). */
 void context_attention(ItemList *list, gboolean backward);
