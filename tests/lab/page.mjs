@@ -205,12 +205,18 @@ if (isBench) {
     await settle()
   })
   await test('tasks end when the engine agrees', async () => {
+    const solutions = [{'global-batch': '128'}, {tp: '8', pp: '4', zero: '1', recompute: 'full'}, {chunks: '5'}, {schedule: 'zb-v'}, {'global-batch': '64'}, {tp: '8', pp: '4'},
+      {recompute: 'selective', 'sequence-parallel': 'on'}, {cp: '4', 'sequence-parallel': 'on', recompute: 'full'}, {'expert-dispatch': 'deepep'}, {'micro-batch': '4', 'global-batch': '256'},
+      {recompute: 'selective', 'sequence-parallel': 'on'}, {zero: '2'}]
     await open('#view.tab=Learn')
     await browser.until(`document.querySelectorAll('#tab button').length >= 12`)
-    await browser.run(`[...document.querySelectorAll('#tab button')].find(({textContent}) => textContent.includes('Find the bubble')).click()`)
-    await browser.until(`/Not yet/.test(document.getElementById('verdict')?.textContent)`)
-    await set('global-batch', '128')
-    await browser.until(`/Done/.test(document.getElementById('verdict')?.textContent)`)
+    for (const [i, solution] of solutions.entries()) {
+      await browser.run(`[...document.querySelectorAll('#tab button')].find(({textContent}) => textContent.replace(/^✓ /, '').startsWith('${i + 1} ')).click()`)
+      await browser.until(`/Not yet/.test(document.getElementById('verdict')?.textContent) && ${stands} && lab.task?.at === ${i}`)
+      await browser.run(`lab.planPanel.set(${Object.entries(solution).map(pair => pair.map(text => JSON.stringify(text)).join(', ')).join('); lab.planPanel.set(')})`)
+      await settle()
+      await browser.until(`/Done/.test(document.getElementById('verdict')?.textContent)`)
+    }
   })
   await test('a recording opens beside the prediction', async () => {
     const trace = `${folder}/recorded.json`

@@ -11,6 +11,7 @@ const groups = [
   ['Batch', ['micro-batch', 'global-batch', 'seq-len']],
   ['Memory', ['zero', 'recompute', 'sequence-parallel', 'offload-optimizer']],
   ['Numbers', ['precision', 'recipe', 'attention']],
+  ['Run', ['tokens', 'price']],
 ]
 const one = {zero: [0, 1, 2, 3]}
 const shortNames = {
@@ -31,7 +32,7 @@ export class PlanPanel {
     const named = new Set(groups.flatMap(([, names]) => names).concat('framework'))
     const rest = catalog.fields.filter(({name}) => !named.has(name))
     this.more = make('details', {}, make('summary', {text: `All other options (${rest.length})`}),
-      make('div', {class: 'fields'}, ...rest.map(({name}) => this.row(name)), this.row('tokens'), this.row('price')))
+      make('div', {class: 'fields'}, ...rest.map(({name}) => this.row(name))))
     element.append(make('div', {style: {height: '8px'}}), this.more, make('p', {class: 'wrong', id: 'plan-error', role: 'alert'}))
     onChange(() => this.fill())
   }
