@@ -8,6 +8,8 @@
 #include "plan_fields.h"
 #include "suggest.h"
 
+enum { MOST_LEVELS = 32 };
+
 /* The verbs that a page may ask for, what they take besides model, cluster and the fields of a plan, and the option
  * that makes them print what the page reads. */
 static const struct {
@@ -56,12 +58,16 @@ typedef struct {
   GPtrArray *arguments, *written;
 } Reading;
 
+/* NULL: none, or no text. */
+static const char *text_of(JsonObject *object, const char *name) {
+  JsonNode *node = json_object_get_member(object, name);
+  return node != NULL && json_node_get_value_type(node) == G_TYPE_STRING ? json_node_get_string(node) : NULL;
+}
+
 /* The path of an option's file, written there. The name has what the file is called on the page, so that reports name
  * it, and is unique. */
 static char *write_file(Reading *reading, const char *option, const char *name, GError **error) {
-  const char *text = reading->files != NULL && json_object_has_member(reading->files, option)
-                         ? json_object_get_string_member_with_default(reading->files, option, NULL)
-                         : NULL;
+  const char *text = reading->files != NULL ? text_of(reading->files, option) : NULL;
   if (text == NULL) {
     fail_input(error, "--%s=@%.80s: found no file of that option in the question, expected its text under \"files\"",
                option, name);
@@ -135,7 +141,7 @@ static gboolean find_verb(JsonObject *root, gsize *verb, GError **error) {
   const char *names[G_N_ELEMENTS(verbs) + 1] = {NULL};
   for (gsize i = 0; i < G_N_ELEMENTS(verbs); i++)
     names[i] = verbs[i].name;
-  const char *name = json_object_get_string_member_with_default(root, "verb", "");
+  const char *given = text_of(root, "verb"), *name = given != NULL ? given : "";
   for (*verb = 0; *verb < G_N_ELEMENTS(verbs); ++*verb)
     if (strcmp(names[*verb], name) == 0)
       return TRUE;
@@ -164,7 +170,7 @@ static gboolean read_object(Reading *reading, LabQuestion *question, JsonObject 
   if (options == NULL || !JSON_NODE_HOLDS_ARRAY(options) || (files != NULL && !JSON_NODE_HOLDS_OBJECT(files)))
     return fail_input(error, "found no list under \"options\", or no object under \"files\"");
   reading->files = files != NULL ? json_node_get_object(files) : NULL;
-  if (!find_written(question, verb, json_object_get_string_member_with_default(root, "writes", NULL), error))
+  if (!find_written(question, verb, text_of(root, "writes"), error))
     return FALSE;
   question->aside = json_object_get_boolean_member_with_default(root, "aside", FALSE);
   g_ptr_array_add(reading->arguments, g_strdup(verbs[verb].name));
@@ -185,13 +191,32 @@ static GStrv end_list(GPtrArray *list) {
   return (GStrv)g_ptr_array_free(list, FALSE);
 }
 
+/* The parser calls itself at each level: what is nested without end would overflow the stack. */
+static gboolean is_deep(const char *text, gsize length) {
+  gsize depth = 0;
+  gboolean is_quoted = FALSE;
+  for (gsize i = 0; i < length && depth <= MOST_LEVELS; i++) {
+    if (text[i] == '"')
+      is_quoted = !is_quoted;
+    else if (is_quoted)
+      i += text[i] == '\\';
+    else if (text[i] == '[' || text[i] == '{')
+      depth++;
+    else if ((text[i] == ']' || text[i] == '}') && depth > 0)
+      depth--;
+  }
+  return depth > MOST_LEVELS;
+}
+
 gboolean lab_question_read(LabQuestion *question, const char *folder, const char *text, gsize length, GError **error) {
   *question = (LabQuestion){0};
   g_autoptr(JsonParser) parser = json_parser_new();
   Reading reading = {folder, NULL, g_ptr_array_new(), g_ptr_array_new()};
   g_autoptr(GError) reason = NULL;
   gboolean is_read = FALSE;
-  if (!json_parser_load_from_data(parser, text, (gssize)length, &reason))
+  if (is_deep(text, length))
+    fail_input(error, "the question: nested more than %d deep", MOST_LEVELS);
+  else if (!json_parser_load_from_data(parser, text, (gssize)length, &reason))
     fail_input(error, "the question: %s", reason->message);
   else if (json_parser_get_root(parser) == NULL || !JSON_NODE_HOLDS_OBJECT(json_parser_get_root(parser)))
     fail_input(error, "the question: found no object, expected {\"verb\": …, \"options\": […]}");
