@@ -5,6 +5,7 @@
 #include "lab_job.h"
 
 #include <glib/gstdio.h>
+#include <signal.h>
 #include <string.h>
 
 /* More than a page with all its maps open asks at once, many times over. */
@@ -57,16 +58,32 @@ LabJobs *lab_jobs_new(const char *folder, guint limit_s) {
   return jobs;
 }
 
+static LabJob *next_waiting(LabJobs *jobs) {
+  LabJob *job = g_queue_pop_head(&jobs->waiting);
+  return job != NULL ? job : g_queue_pop_head(&jobs->aside);
+}
+
+static void answer_ended(LabJob *job) {
+  g_autoptr(GBytes) none = g_bytes_new_static("", 0);
+  job->answered(&(LabAnswer){128 + SIGTERM, none, none, NULL}, job->data);
+  job_free(job);
+}
+
+/* Whoever waits is answered, and may cancel until then. */
 void lab_jobs_free(LabJobs *jobs) {
-  g_queue_clear_full(&jobs->waiting, (GDestroyNotify)job_free);
-  g_queue_clear_full(&jobs->aside, (GDestroyNotify)job_free);
   GHashTableIter running;
-  gpointer job;
+  gpointer key;
+  jobs->n_most = 0;
   g_hash_table_iter_init(&running, jobs->running);
-  while (g_hash_table_iter_next(&running, &job, NULL))
-    lab_job_cancel(job);
+  while (g_hash_table_iter_next(&running, &key, NULL)) {
+    LabJob *job = key;
+    if (job->process != NULL)
+      g_subprocess_force_exit(job->process);
+  }
   while (g_hash_table_size(jobs->running) > 0) /* their ends arrive as events */
     g_main_context_iteration(NULL, TRUE);
+  for (LabJob *job; (job = next_waiting(jobs)) != NULL;)
+    answer_ended(job);
   g_hash_table_unref(jobs->running);
   g_free(jobs->folder);
   g_free(jobs);

@@ -18,7 +18,7 @@ typedef struct LabJobs LabJobs;
 /* `folder` is private to the lab: questions' files go there, and processes run in it, see nothing outside it but what
  * is shipped or installed (data_path.h), and end after limit_s. */
 LabJobs *lab_jobs_new(const char *folder, guint limit_s);
-/* Ends all. */
+/* Ends all; who waits is answered. */
 void lab_jobs_free(LabJobs *jobs);
 
 typedef struct LabJob LabJob;
