@@ -88,12 +88,14 @@ class Lab {
     this.tabStop?.abort()
     this.stop = new AbortController()
     const signal = this.stop.signal, options = optionsList(), files = filesOf(state.options), began = performance.now()
-    document.body.classList.add('computing', 'old')
+    document.body.classList.add('computing', 'old', 'tab-old')
     this.json = this.plan = this.explanation = null
     this.fillPicks()
     this.planPanel.fill()
     this.planPanel.showAhead(null)
     this.results.parts.help.replaceChildren()
+    this.results.parts.near.replaceChildren()
+    this.tabBar()
     const question = {verb: 'simulate', options, files}
     const explained = ['tokens', 'price', 'gpu-hours', 'mtbf', 'checkpoint-every', 'restart', 'checkpoint', 'spares', 'elastic', 'rank-map', 'slow-rank', 'jitter', 'seed', 'fold', 'contention']
     try {
@@ -104,7 +106,7 @@ class Lab {
         state.view.pin ? this.askPinned(signal) : null,
       ])
       if (numbers.json && !frozen) this.near()
-      if (!frozen && (numbers.json || this.tabNow().judges)) await this.showTab()
+      if (!frozen) await this.showTab()
     } catch (error) {
       if (error.name !== 'AbortError') this.say(`The lab does not answer: ${error.message}`)
     }
@@ -123,6 +125,7 @@ class Lab {
     }
     this.json = answer.json
     this.results.show(answer.json)
+    if (this.explanation) this.results.help(this.explanation) // it came first
     document.body.classList.remove('computing')
     document.body.dataset.numbersMs = ms.toFixed(1)
     $('timeline-title').textContent = `${seconds(answer.json.step_time_s, 4)} · bubble ${share(answer.json.bubble_fraction)}`
@@ -147,7 +150,7 @@ class Lab {
 
   async askPinned(signal) {
     this.pinnedOptions = optionsOf(state.view.pin)
-    const answer = await ask({verb: 'simulate', options: optionsList(this.pinnedOptions), files: filesOf(this.pinnedOptions), writes: 'npz'}, signal)
+    const answer = await ask({verb: 'simulate', options: optionsList(this.pinnedOptions), files: filesOf(this.pinnedOptions, state.pinnedFiles), writes: 'npz'}, signal)
     this.pinnedAnswer = answer
     this.pinnedStep = answer.arrays ? new Step(answer.arrays) : null
     this.drawSteps()
@@ -167,7 +170,6 @@ class Lab {
     this.planPanel.fill()
     this.planPanel.showAhead(answer.json)
     if (this.json && answer.json) this.results.help(answer.json)
-    else if (answer.json) this.lateHelp = answer.json
   }
 
   near() {
@@ -261,8 +263,10 @@ class Lab {
   async showTab() {
     this.tabStop?.abort()
     this.tabStop = new AbortController()
+    document.body.classList.remove('tab-old')
     try {
-      await this.tabNow().show(this, $('tab'), this.tabStop.signal)
+      if (this.json || this.tabNow().judges || this.tabNow() === abTab) await this.tabNow().show(this, $('tab'), this.tabStop.signal)
+      else $('tab').replaceChildren(make('div', {class: 'small', text: document.body.classList.contains('computing') ? '…' : 'No step: see the plan'}))
     } catch (error) {
       if (error.name !== 'AbortError') $('tab').replaceChildren(make('div', {class: 'wrong', text: error.message}))
     }
@@ -305,7 +309,9 @@ class Lab {
   }
 
   exportCsv() {
-    const step = this.step, a = step.arrays, lines = ['rank,stream,name,start_ns,end_ns,bytes,critical']
+    const step = this.step
+    if (!step) return this.say('There is no step to write')
+    const a = step.arrays, lines = ['rank,stream,name,start_ns,end_ns,bytes,critical']
     for (let i = 0; i < a.op_rank.length; i++)
       lines.push([a.rank_first[a.op_rank[i]], a.streams[a.op_stream[i]], `"${step.name(i)}"`, step.startOf(i), step.endOf(i), Number.isFinite(a.op_bytes[i]) ? a.op_bytes[i] : '', a.op_critical[i]].join(','))
     save(new Blob([lines.join('\n') + '\n'], {type: 'text/csv'}), 'step.csv')
@@ -317,7 +323,10 @@ class Lab {
     else this.say(answer.errors)
   }
 
-  exportJson() { save(new Blob([JSON.stringify(this.json, null, 2)], {type: 'application/json'}), 'step.json') }
+  exportJson() {
+    if (!this.json) return this.say('There is no step to write')
+    save(new Blob([JSON.stringify(this.json, null, 2)], {type: 'application/json'}), 'step.json')
+  }
 }
 
 // A profiler's recording beside the prediction: who does what for how long, and its own timeline.

@@ -96,6 +96,7 @@ export class PlanPanel {
   next(name, by) {
     const now = this.current(name), field = this.fieldOf(name)
     const values = one[name]
+    if (!Number.isFinite(now)) return null
     const to = values ? values[values.indexOf(now) + by] : by > 0 ? (now >= 1 ? now * 2 : 1) : now > 1 ? Math.floor(now / 2) : now
     if (to === undefined || to === now || (field.most !== undefined && to > field.most) || to < (field.least ?? 0)) return null
     return to

@@ -15,7 +15,7 @@ const planText = () => optionsList().filter(([name]) => !['cluster', 'tokens', '
 export const ranksTab = {
   name: 'Ranks',
   async show(lab, element, signal) {
-    if (!lab.plan) return
+    if (!lab.plan) return element.replaceChildren()
     if (lab.plan.gpus > MOST_RANKS) return element.replaceChildren(make('div', {class: 'small', text: `More than ${number(MOST_RANKS)} ranks are not drawn.`}))
     element.replaceChildren(make('div', {class: 'small', text: '…'}))
     const cluster = state.options.get('cluster'), inline = /^@/.test(cluster)

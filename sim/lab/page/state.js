@@ -1,8 +1,8 @@
 // The state is the address: #model=llama-3-8b&cluster=@mine&tp=8&file.cluster=…, options as on the command line. A value
 // that begins with @ is a file of the user's, whose text travels in the address too, deflated, in base64url.
-// Keys that begin with `view.` are the page's own: tab, theme, pinned plan.
+// Keys that begin with `view.` are the page's own: tab, theme, pinned plan. `pin.` are files of the pinned plan.
 
-export const state = {options: new Map(), files: {}, view: {}}
+export const state = {options: new Map(), files: {}, pinnedFiles: {}, view: {}}
 const listeners = []
 
 export function onChange(listener) { listeners.push(listener) }
@@ -15,9 +15,9 @@ export function optionsList(options = state.options) {
   return [...options].sort((a, b) => order.indexOf(a[0]) - order.indexOf(b[0]))
 }
 
-export function filesOf(options) {
+export function filesOf(options, known = state.files) {
   const files = {}
-  for (const [name, value] of options) if (/^(file:)?@/.test(value) && name in state.files) files[name] = state.files[name]
+  for (const [name, value] of options) if (/^(file:)?@/.test(value) && Object.hasOwn(known, name)) files[name] = known[name]
   return files
 }
 
@@ -59,21 +59,27 @@ const plain = text => encodeURIComponent(text).replace(/%(2B|2C|3A|40|3D|20)/g, 
 export async function addressOf(options = state.options) {
   const parts = optionsList(options).map(([name, value]) => `${name}=${plain(value)}`)
   for (const [name, text] of Object.entries(filesOf(options))) parts.push(`file.${name}=${await deflate(text)}`)
+  if (state.view.pin) for (const [name, text] of Object.entries(state.pinnedFiles)) parts.push(`pin.${name}=${await deflate(text)}`)
   for (const [name, value] of Object.entries(state.view)) parts.push(`view.${name}=${plain(value)}`)
   return '#' + parts.join('&')
 }
 
-// From an address; FALSE if it names nothing.
+// From an address; FALSE if it names nothing. What cannot be read of it, since it was cut short or mistyped, is left out.
 export async function readAddress(hash) {
-  const options = new Map(), files = {}, seen = {}
+  const options = new Map(), files = {}, pinnedFiles = {}, seen = {}
   for (const part of hash.replace(/^#/, '').split('&').filter(Boolean)) {
-    const at = part.indexOf('='), name = decodeURIComponent(part.slice(0, at))
+    const at = part.indexOf('='), value = part.slice(at + 1)
     if (at < 1) continue
-    if (name.startsWith('file.')) files[name.slice(5)] = await inflate(part.slice(at + 1))
-    else if (name.startsWith('view.')) seen[name.slice(5)] = decodeURIComponent(part.slice(at + 1))
-    else options.set(name, decodeURIComponent(part.slice(at + 1)))
+    try {
+      const name = decodeURIComponent(part.slice(0, at))
+      if (name.startsWith('file.')) files[name.slice(5)] = await inflate(value)
+      else if (name.startsWith('pin.')) pinnedFiles[name.slice(4)] = await inflate(value)
+      else if (name.startsWith('view.')) seen[name.slice(5)] = decodeURIComponent(value)
+      else options.set(name, decodeURIComponent(value))
+    } catch { /* left out */ }
   }
   state.view = seen
+  state.pinnedFiles = pinnedFiles
   if (options.size === 0) return false
   Object.assign(state, {options, files})
   return true
@@ -106,12 +112,14 @@ export function commandOf(options = state.options, verb = 'simulate') {
   const suffixes = {model: 'json', cluster: 'yaml', framework: 'yaml', schedule: 'csv', 'rank-map': 'txt'}
   let before = ''
   const words = optionsList(options).map(([name, value]) => {
-    const inline = /^(file:)?@(.*)$/.exec(value)
-    if (!inline || !(name in state.files)) return `--${name} ${quote(value)}`
-    const file = `${inline[2] || name}.${suffixes[name] || 'txt'}`
-    const text = state.files[name], end = 'END_OF_FILE'
-    before += `cat >${quote(file)} <<'${end}'\n${text}${text.endsWith('\n') ? '' : '\n'}${end}\n`
-    return `--${name} ${quote((inline[1] || '') + (inline[1] ? '' : './') + file)}`
+    const inline = /^(file:)?@(.*)$/s.exec(value)
+    if (!inline || !Object.hasOwn(state.files, name)) return `${quote(`--${name}`)} ${quote(value)}`
+    const file = `${inline[2].replace(/[^\w.-]/g, '-').replace(/^\.+/, '') || name}.${suffixes[name] || 'txt'}` // in this folder
+    const text = state.files[name]
+    let end = 'END_OF_FILE'
+    while (text.includes(end)) end += '_'
+    before += `cat >./${file} <<'${end}'\n${text}${text.endsWith('\n') ? '' : '\n'}${end}\n`
+    return `${quote(`--${name}`)} ${inline[1] || './'}${file}`
   })
   return `${before}stepsim ${verb} ${words.join(' ')} --json`
 }

@@ -25,16 +25,17 @@ export const abTab = {
   async show(lab, element, signal) {
     const pinned = state.view.pin
     element.replaceChildren(make('div', {class: 'row'},
-      make('button', {id: 'pin', text: pinned ? 'Pin this plan instead' : 'Pin this plan as A', onclick: async () => { await view({pin: optionsText()}); lab.pinned() }}),
+      make('button', {id: 'pin', text: pinned ? 'Pin this plan instead' : 'Pin this plan as A', onclick: async () => { state.pinnedFiles = filesOf(state.options); await view({pin: optionsText()}); lab.pinned() }}),
       pinned ? make('button', {text: 'Let go of A', onclick: async () => { await view({pin: null}); lab.pinned() }}) : null,
       make('span', {class: 'small', text: pinned ? 'A is the pinned plan, B the one on the left; both are drawn on one axis.' : 'Pin a plan, then change it: both are drawn on one axis, with what differs.'})))
+    if (pinned && lab.pinnedAnswer && !lab.pinnedAnswer.json) element.append(make('div', {class: 'wrong', text: `A: ${lab.pinnedAnswer.errors}`}))
     if (!pinned || !lab.json || !lab.pinnedAnswer?.json) return
     const a = lab.pinnedAnswer.json, b = lab.json
     const rows = [['step time', a.step_time_s, b.step_time_s, seconds], ['tokens/s per GPU', a.tokens_per_s_per_gpu, b.tokens_per_s_per_gpu, number],
       ['MFU', a.mfu, b.mfu, share], ['bubble', a.bubble_fraction, b.bubble_fraction, share], ['memory', a.memory.total_bytes, b.memory.total_bytes, bytes],
       ...Object.keys(b.breakdown_s).filter(k => a.breakdown_s[k] || b.breakdown_s[k]).map(k => [k, a.breakdown_s[k], b.breakdown_s[k], seconds])]
-    const before = new Map(lab.pinnedOptions), names = new Set([...before.keys(), ...state.options.keys()])
-    const differ = [...names].filter(name => before.get(name) !== state.options.get(name))
+    const before = lab.pinnedOptions, names = new Set([...before.keys(), ...state.options.keys()])
+    const differ = [...names].filter(name => before.get(name) !== state.options.get(name) || state.pinnedFiles[name] !== filesOf(state.options)[name])
     element.append(make('div', {class: 'row'},
       make('table', {id: 'ab', style: {width: 'auto'}}, make('tr', {}, ...['', 'A', 'B', 'B − A'].map(text => make('th', {class: 'number', text}))),
         ...rows.map(([name, x, y, show]) => make('tr', {}, make('td', {text: name}), make('td', {class: 'number', text: show(x)}), make('td', {class: 'number', text: show(y)}),
@@ -44,8 +45,8 @@ export const abTab = {
   },
 }
 
-export const optionsText = () => optionsList().map(([name, value]) => `${name}=${value}`).join('&')
-export const optionsOf = text => new Map(text.split('&').map(part => [part.slice(0, part.indexOf('=')), part.slice(part.indexOf('=') + 1)]))
+export const optionsText = () => new URLSearchParams(optionsList()).toString()
+export const optionsOf = text => new Map(new URLSearchParams(text))
 
 // --- map -------------------------------------------------------------------------------------------------------------
 
@@ -119,7 +120,7 @@ export const scalingTab = {
   name: 'Scaling',
   async show(lab, element, signal) {
     const weak = state.view.scaling !== 'strong', plan = lab.plan
-    if (!plan) return
+    if (!plan) return element.replaceChildren()
     const say = make('span', {class: 'small', text: weak ? 'GPUs and batch grow together' : 'the batch stays'})
     const choice = make('select', {'aria-label': 'weak or strong scaling', onchange: async event => { await view({scaling: event.target.value}); lab.showTab() }},
       make('option', {value: 'weak', text: 'weak', selected: weak}), make('option', {value: 'strong', text: 'strong', selected: !weak}))
@@ -173,7 +174,7 @@ const axes = ['tp', 'pp', 'cp', 'ep', 'expert-tp', 'chunks', 'schedule', 'micro-
 export const searchTab = {
   name: 'Plan search',
   async show(lab, element, signal) {
-    if (!lab.plan) return
+    if (!lab.plan) return element.replaceChildren()
     const what = state.view.objective || 'tokens_per_s'
     const choice = make('select', {'aria-label': 'objective', onchange: async event => { await view({objective: event.target.value}); lab.showTab() }},
       ...['tokens_per_s', 'cost', 'mfu'].map(value => make('option', {value, text: value, selected: value === what})))
