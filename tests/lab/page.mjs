@@ -241,6 +241,26 @@ if (isBench) {
     await set('tokens', '1T')
     await browser.until(`document.querySelectorAll('#part-help tr').length > 0`, 3000)
   })
+  await test('the bar of where the time goes is full, and its parts are the shares', async () => {
+    await open(small) // below a second
+    const [whole, parts, shares] = await browser.run(`(() => { const stack = document.querySelector('#part-where .stack'); return [stack.clientWidth, [...stack.children].map(part => part.getBoundingClientRect().width),
+      [...document.querySelectorAll('#part-where [data-seconds]')].map(({dataset}) => Number(dataset.seconds) / lab.json.step_time_s)] })()`)
+    check(parts.every((wide, i) => Math.abs(wide - whole * shares[i]) < 1), `parts of ${parts} px of ${whole} px, shares ${shares}`)
+  })
+  await test('where a step is not taken apart, the page says why', async () => {
+    await browser.go(`${base}${small}&seq-lengths=lognormal:800%2B1&batching=packed&view.tab=Scaling`)
+    await browser.until(`/not taken apart/.test(document.getElementById('no-plan')?.textContent) && /not taken apart/.test(document.getElementById('tab').textContent)`)
+  })
+  await test('a deep zoom is kept in the address', async () => {
+    await open(small)
+    await browser.run('for (let i = 0; i < 100; i++) lab.timeline.zoom(0.5, 0.3)')
+    await browser.until(`location.hash.includes('view.zoom=')`)
+    const before = await browser.run('[lab.timeline.from, lab.timeline.to]')
+    await browser.go(await browser.run('location.href'))
+    await settle()
+    const after = await browser.run('[lab.timeline.from, lab.timeline.to]')
+    check(before.every((x, i) => Math.abs(x - after[i]) < 1e-11), `${before} became ${after}`)
+  })
   await test('undo shows the tab that it names', async () => {
     await open(small + '&view.tab=Map')
     await set('tp', '4')

@@ -89,7 +89,7 @@ class Lab {
     this.stop = new AbortController()
     const signal = this.stop.signal, options = optionsList(), files = filesOf(state.options), began = performance.now()
     document.body.classList.add('computing', 'old', 'tab-old')
-    this.json = this.plan = this.explanation = null
+    this.json = this.plan = this.explanation = this.noPlan = null
     this.fillPicks()
     this.planPanel.fill()
     this.planPanel.showAhead(null)
@@ -126,6 +126,7 @@ class Lab {
     this.json = answer.json
     this.results.show(answer.json)
     if (this.explanation) this.results.help(this.explanation) // it came first
+    else if (this.noPlan) this.sayNoPlan()
     document.body.classList.remove('computing')
     document.body.dataset.numbersMs = ms.toFixed(1)
     $('timeline-title').textContent = `${seconds(answer.json.step_time_s, 4)} · bubble ${share(answer.json.bubble_fraction)}`
@@ -157,7 +158,8 @@ class Lab {
   }
 
   async pinned() {
-    if (state.view.pin) await this.askPinned(this.stop.signal)
+    const stop = this.stop
+    if (state.view.pin) await this.askPinned(stop.signal).catch(error => { if (!stop.signal.aborted) this.say(error.message) })
     else this.pinnedStep = this.pinnedAnswer = null
     this.drawSteps()
     this.showTab()
@@ -169,8 +171,12 @@ class Lab {
     this.planPanel.plan = this.plan
     this.planPanel.fill()
     this.planPanel.showAhead(answer.json)
+    this.noPlan = answer.json ? null : answer.errors
     if (this.json && answer.json) this.results.help(answer.json)
+    else if (this.json) this.sayNoPlan()
   }
+
+  sayNoPlan() { this.results.parts.help.replaceChildren(make('div', {class: 'small', id: 'no-plan', text: `What would help is not known: ${this.noPlan}`})) }
 
   near() {
     if (!this.published || !this.plan || !this.json) return
@@ -212,7 +218,7 @@ class Lab {
     for (const [text, run] of entries) $('export-menu').append(make('button', {role: 'menuitem', text, onclick: () => { $('export').open = false; run() }}))
     document.addEventListener('keydown', event => {
       const typing = ['INPUT', 'SELECT', 'TEXTAREA'].includes(document.activeElement?.tagName)
-      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'z' && !typing) { event.preventDefault(); history[event.shiftKey ? 'forward' : 'back']() }
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'z' && !typing && !frozen) { event.preventDefault(); history[event.shiftKey ? 'forward' : 'back']() }
       if (event.key === '?' && !typing) this.keys()
       if (event.key === 'c' && !typing && !event.ctrlKey) { $('show-critical').click() }
     })
@@ -265,7 +271,9 @@ class Lab {
     this.tabStop = new AbortController()
     document.body.classList.remove('tab-old')
     try {
-      if (this.json || this.tabNow().judges || this.tabNow() === abTab) await this.tabNow().show(this, $('tab'), this.tabStop.signal)
+      const tab = this.tabNow()
+      if (this.json && tab.needsPlan && this.noPlan) $('tab').replaceChildren(make('div', {class: 'small', text: this.noPlan}))
+      else if (this.json || tab.judges || tab === abTab) await tab.show(this, $('tab'), this.tabStop.signal)
       else $('tab').replaceChildren(make('div', {class: 'small', text: document.body.classList.contains('computing') ? '…' : 'No step: see the plan'}))
     } catch (error) {
       if (error.name !== 'AbortError') $('tab').replaceChildren(make('div', {class: 'wrong', text: error.message}))
@@ -274,7 +282,7 @@ class Lab {
 
   keepZoom(from, to) {
     clearTimeout(this.zoomTimer)
-    this.zoomTimer = setTimeout(() => view({zoom: from === 0 && to === 1 ? null : `${from.toFixed(6)},${to.toFixed(6)}`}), 300)
+    this.zoomTimer = setTimeout(() => view({zoom: from === 0 && to === 1 ? null : `${Number(from.toFixed(12))},${Number(to.toFixed(12))}`}), 300)
   }
 
   async copy(text, done) {

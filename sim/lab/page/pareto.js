@@ -21,8 +21,9 @@ export function frontOf(points) { // by memory; each with more tokens/s than all
 
 export const paretoTab = {
   name: 'Pareto',
+  needsPlan: true,
   async show(lab, element, signal) {
-    if (!lab.plan) return
+    if (!lab.plan) return element.replaceChildren()
     const plans = plansOf(lab.plan), points = []
     const say = make('span', {class: 'small'}), progress = make('progress', {max: plans.length, value: 0})
     const canvas = make('canvas', {id: 'pareto', role: 'img', tabindex: '0', 'aria-label': 'tokens per second per GPU against memory of many plans'})

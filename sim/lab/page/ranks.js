@@ -14,6 +14,7 @@ const planText = () => optionsList().filter(([name]) => !['cluster', 'tokens', '
 
 export const ranksTab = {
   name: 'Ranks',
+  needsPlan: true,
   async show(lab, element, signal) {
     if (!lab.plan) return element.replaceChildren()
     if (lab.plan.gpus > MOST_RANKS) return element.replaceChildren(make('div', {class: 'small', text: `More than ${number(MOST_RANKS)} ranks are not drawn.`}))
@@ -42,7 +43,8 @@ export const ranksTab = {
       drawShards(shards, lab, grid, this.rank)
       const n = Math.min(8, group?.ranks.length || 1)
       if (n < 2) { steps.textContent = ''; return }
-      const shown = await ask({verb: 'collective', options: [['steps-of', 'ring'], ['gpus', String(n)], ['op', this.kind === 'dp' ? 'reduce_scatter' : 'all_reduce']], aside: true}, signal)
+      const shown = await ask({verb: 'collective', options: [['steps-of', 'ring'], ['gpus', String(n)], ['op', this.kind === 'dp' ? 'reduce_scatter' : 'all_reduce']], aside: true}, signal).catch(() => null)
+      if (!shown) return // another tab, or another plan
       steps.textContent = shown.text || shown.errors
     }
     const choose = async rank => { this.rank = Math.max(0, Math.min(grid.ranks.length - 1, rank)); await view({rank: this.rank}); paint() }

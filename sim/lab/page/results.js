@@ -39,7 +39,7 @@ export class ResultsPanel {
     const stack = make('div', {class: 'stack', role: 'img', 'aria-label': 'Shares of the step'})
     for (const [name, s] of entries) {
       const piece = make('span', {title: `${name}: ${seconds(s)}`})
-      piece.style.setProperty('flex', `${s} 0 0`)
+      piece.style.setProperty('flex', `${1000 * s / json.step_time_s} 0 0`) // a sum below 1 would not fill the bar
       piece.style.setProperty('background', chargeColours[name])
       stack.append(piece)
     }

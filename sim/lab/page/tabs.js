@@ -118,6 +118,7 @@ export const mapTab = {
 
 export const scalingTab = {
   name: 'Scaling',
+  needsPlan: true,
   async show(lab, element, signal) {
     const weak = state.view.scaling !== 'strong', plan = lab.plan
     if (!plan) return element.replaceChildren()
@@ -173,6 +174,7 @@ const axes = ['tp', 'pp', 'cp', 'ep', 'expert-tp', 'chunks', 'schedule', 'micro-
 
 export const searchTab = {
   name: 'Plan search',
+  needsPlan: true,
   async show(lab, element, signal) {
     if (!lab.plan) return element.replaceChildren()
     const what = state.view.objective || 'tokens_per_s'
