@@ -148,6 +148,7 @@ static Timing *copy_of(const Timing *timing) {
   copy->transfers = g_memdup2(timing->transfers, timing->n_transfers * sizeof *timing->transfers);
   copy->loads = g_memdup2(timing->loads, (timing->n_transfers + 1) * sizeof *timing->loads);
   copy->taxes = g_memdup2(timing->taxes, timing->n_transfers * sizeof *timing->taxes);
+  copy->server_routes = g_memdup2(timing->server_routes, timing->n_transfers * sizeof *timing->server_routes);
   copy->kernels_ns = g_memdup2(timing->kernels_ns, timing->n_transfers * sizeof *timing->kernels_ns);
   return copy;
 }
