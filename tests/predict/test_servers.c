@@ -149,6 +149,23 @@ TEST(their_program_is_proved_and_read_back) {
   ck_assert_str_eq(text, other);
 }
 
+/* Where the experts of a layer and its other weights are two buckets. */
+TEST(a_program_with_experts_is_run_again) {
+  static const char *const servers[] = {"3", "2+async=1", "workers+local=2"};
+  for (gsize i = 0; i < G_N_ELEMENTS(servers); i++) {
+    g_autoptr(Plan) plan = plan_said("--dp 4 --seq-len 512 --parameter-servers %s", servers[i]);
+    g_autoptr(Prediction) prediction = predict_plan(shipped_model("olmoe-1b-7b"), shipped_cluster("dgx-h100"), plan);
+    GError *error = NULL;
+    ck_assert_msg(program_verify(prediction->program, &error), "%s: %s", servers[i],
+                  error != NULL ? error->message : "?");
+    g_autofree char *text = program_to_text(prediction->program);
+    g_autoptr(Prediction) again = predict_program(shipped_model("olmoe-1b-7b"), shipped_cluster("dgx-h100"), plan,
+                                                  program_from_text(text, "again", &error), &error);
+    ck_assert_msg(again != NULL, "%s: %s", servers[i], error != NULL ? error->message : "?");
+    ck_assert_double_eq(again->step_time_s, prediction->step_time_s);
+  }
+}
+
 int main(void) {
   return run_tests();
 }

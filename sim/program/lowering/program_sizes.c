@@ -85,11 +85,13 @@ static gboolean check_gather(const Check *check, gint32 i, GError **error) {
   return check_size(check, i, is_copy ? round(bytes) : bytes, error) && check_fetch(check, i, error);
 }
 
-/* Gradients are scattered over a group of shards; over copies of these, and without shards, they stay whole. */
+/* Gradients are scattered over a group of shards, or of ranks that sum first and push parts to servers; over copies of
+ * these, and without shards, they stay whole. */
 static Collective kind_of_sum(const Check *check, const Op *op, const Transfer *transfer) {
   const AxisSet axes = g_array_index(check->program->groups, Group, transfer->group).axes;
-  const gboolean is_shard =
-      transfer->of_experts ? axes == AXIS_BIT_EXPERT_SHARD : (axes & ~AXIS_BIT(AXIS_CP)) == AXIS_BIT_DP_SHARD;
+  const gboolean is_shard = transfer->of_experts && !servers_are_used(&check->workload->method->servers)
+                                ? axes == AXIS_BIT_EXPERT_SHARD
+                                : (axes & ~AXIS_BIT(AXIS_CP)) == AXIS_BIT_DP_SHARD;
   return op->action == ACTION_REDUCE_GRAD && is_shard ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
 }
 

@@ -1,10 +1,11 @@
-/* Outer steps and parameter servers: what each op waits for, the latest such op in front of it in its list. */
+/* Outer steps and parameter servers: what each op waits for, the latest such op in front of it in its list, or where
+ * a layer has several (buckets of its experts and of its other weights), that whose turn it is. */
 #include "checks.h"
 
 #include "clocks.h"
 #include "fail_op.h"
 
-typedef enum { ANYWHERE, OF_SAME_UNIT, OF_SAME_PLACE } Where;
+typedef enum { ANYWHERE, OF_SAME_UNIT, OF_SAME_PLACE, IN_TURN } Where;
 
 static const struct {
   ActionKind action, awaited;
@@ -18,7 +19,7 @@ static const struct {
     {ACTION_PUSH, ACTION_B, OF_SAME_UNIT, "pushes a gradient"},
     {ACTION_PUSH, ACTION_W, OF_SAME_UNIT, "pushes a gradient"},
     {ACTION_PUSH, ACTION_REDUCE_GRAD, OF_SAME_PLACE, "pushes a gradient"},
-    {ACTION_SERVE, ACTION_PUSH, OF_SAME_PLACE, "updates with a gradient"},
+    {ACTION_SERVE, ACTION_PUSH, IN_TURN, "updates with a gradient"},
     {ACTION_PULL, ACTION_SERVE, OF_SAME_PLACE, "pulls weights"},
     {ACTION_SPREAD, ACTION_PULL, OF_SAME_PLACE, "gathers pulled weights"},
     {ACTION_F, ACTION_PULL, ANYWHERE, "uses weights"},
@@ -37,12 +38,25 @@ static gint32 latest(const OpList *list, gint32 i, ActionKind awaited, Where whe
   return before;
 }
 
+/* Of the ops that op i may wait for, the one with as many in front of it as op i has of its own kind. */
+static gint32 in_turn(const OpList *list, gint32 i, ActionKind awaited) {
+  const Op *ops = list->ops;
+  int n_before = 0;
+  for (gint32 k = 0; k < i; k++)
+    n_before += ops[k].action == ops[i].action && op_same_place(&ops[i], &ops[k]);
+  for (gint32 k = 0; k < i; k++)
+    if (ops[k].action == awaited && op_same_place(&ops[i], &ops[k]) && n_before-- == 0)
+      return k;
+  return -1;
+}
+
 static gboolean check_op(const Program *program, int rank, gint32 i, Clocks *clocks, GError **error) {
   const OpList *list = &program->ranks[rank];
   for (gsize k = 0; k < G_N_ELEMENTS(waits); k++) {
     if (waits[k].action != list->ops[i].action || list->ops[i].kind == OP_HOST)
       continue;
-    const gint32 before = latest(list, i, waits[k].awaited, waits[k].where);
+    const gint32 before = waits[k].where == IN_TURN ? in_turn(list, i, waits[k].awaited)
+                                                    : latest(list, i, waits[k].awaited, waits[k].where);
     if (before < 0 || clocks_has_ended(clocks, i, before))
       continue;
     g_autofree char *name = op_name_new(program, rank, before);
