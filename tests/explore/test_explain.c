@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "case_clusters.h"
+#include "plan_cases.h"
 #include "plan_with.h"
 
 enum { N_PLANS = 200, MAX_GPUS = 64 };
@@ -44,6 +45,19 @@ TEST(nothing_taken_away_changes_nothing_and_anything_never_lengthens) {
   }
   for (int what = 0; what < N_WHAT_IFS; what++) /* or the property would be empty */
     ck_assert_msg(n_shorter[what] > 0, "%s shortened nothing", what_if_name((WhatIf)what));
+}
+
+/* Neither does it where a step's time is a mean: over a period of islands, or over workers that do not wait. */
+TEST(nothing_taken_away_changes_no_mean) {
+  static const char *const ways[] = {"--islands 2 --local-steps 4", "--parameter-servers 2",
+                                     "--parameter-servers 2+async --slow-rank 0=2"};
+  for (gsize i = 0; i < G_N_ELEMENTS(ways); i++) {
+    g_autoptr(Plan) plan = plan_said("--dp 16 --seq-len 512 --global-batch 64 %s", ways[i]);
+    g_autoptr(Prediction) prediction = predict_plan(shipped_model("gpt2"), shipped_cluster("dgx-h100"), plan);
+    g_autoptr(Metrics) same = what_if_times(prediction, 0, 0);
+    ck_assert_msg(same->step_ns == prediction->metrics->step_ns, "%s: %g ns, expected %g ns", ways[i],
+                  (double)same->step_ns, (double)prediction->metrics->step_ns);
+  }
 }
 
 static Case lone_gpu(void) {

@@ -186,7 +186,7 @@ static Metrics *run(const Prediction *prediction, const Change *change, const do
                                  .contended = plan->contention};
   EngineStats stats;
   g_autoptr(Trace) trace = engine_run(&simulation, &stats);
-  return metrics_new(trace);
+  return plan_run_metrics(prediction->workload->method, trace);
 }
 
 Metrics *what_if_times(const Prediction *prediction, guint of, double times) {
