@@ -45,7 +45,7 @@ static void add_own_options(PlotOptions *o, Parser *parser) {
       {"output", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->output, "write the picture", "FILE.svg|png|pdf"},
       {"terminal", 0, 0, G_OPTION_ARG_NONE, &o->terminal, "draw it in the terminal, as text", NULL},
       {"data", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->data,
-       "write the numbers and the gnuplot commands (- is standard output)", "FILE"},
+       "write the numbers and the gnuplot commands (- is standard output); that of a plan is --vary data=LIST", "FILE"},
       {"title", 0, 0, G_OPTION_ARG_STRING, &o->title, "title above the picture (default: says what is drawn)", "TEXT"},
       {"vary", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->vary,
        "mfu, breakdown, memory, heat, pareto: an option of the plan and its values, e.g. pp=1,2,4 or tp=1..8*2 or "
@@ -195,7 +195,7 @@ static gboolean add_axis(GArray *axes, const char *text, GError **error) {
   if (equals == NULL || equals == text || equals[1] == '\0')
     return fail_input(error, "--vary: found \"%.80s\", expected NAME=LIST, e.g. pp=1,2,4", text);
   g_autofree char *name = g_strndup(text, (gsize)(equals - text));
-  if (is_own(name))
+  if (is_own(name) && strcmp(name, "data") != 0) /* which is a plan's, too */
     return fail_input(error, "--vary: --%s is no option of a plan", name);
   for (guint i = 0; i < axes->len; i++)
     if (strcmp(g_array_index(axes, VaryAxis, i).name, name) == 0)
