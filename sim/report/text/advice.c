@@ -24,6 +24,16 @@ typedef struct {
 
 static const double worth_a_word = 0.01; /* of the step: unevenness of stages, what advice gains */
 
+/* Whether ZeRO goes with the plan. */
+static gboolean may_shard(const Plan *plan) {
+  return !servers_are_used(&plan->servers) && plan->compression.kind == COMPRESS_NONE;
+}
+
+static gboolean may_offload(const Plan *plan) {
+  return may_shard(plan) && plan->islands == 1 && plan->data.sample_bytes == 0 && plan->batching == BATCHING_PADDED &&
+         training_is_of_all(&plan->training);
+}
+
 static double percent(double share) {
   return 100 * share;
 }
@@ -280,7 +290,9 @@ static void advise_optimizer(const Case *c, GString *out) {
   const Plan *plan = c->report->plan;
   g_string_append_printf(out, "optimizer: %.1f %% of the step.", percent(c->share));
   int data_ranks = plan_data_ranks(plan);
-  if (!zero_shards_optimizer(plan->zero) && data_ranks > 1)
+  if (servers_are_used(&plan->servers))
+    g_string_append(out, " Servers update: more of them, or faster ones, take less (--parameter-servers).");
+  else if (!zero_shards_optimizer(plan->zero) && data_ranks > 1 && may_shard(plan))
     g_string_append_printf(out, " --zero 1 would split the update over %d ranks.", data_ranks);
   advise_share(c->report, out);
   g_string_append(out, " A larger --global-batch spreads it over more work.");
@@ -340,6 +352,13 @@ static void advise_compute(const Case *c, GString *out) {
     g_string_append(out, " --attention flash fuses attention.");
 }
 
+static void advise_other(const Case *c, GString *out) {
+  g_string_append_printf(out,
+                         "data: %.1f %% of the step waits for readers. More of them, faster storage or smaller samples "
+                         "(--data) take less.",
+                         percent(c->share));
+}
+
 static const Rule rules[] = {
     {BREAKDOWN_COMPUTE, 0.5, advise_compute},
     {BREAKDOWN_BUBBLE, 0.15, advise_bubble},
@@ -352,12 +371,13 @@ static const Rule rules[] = {
     {BREAKDOWN_OFFLOAD, 0.05, advise_offload},
     {BREAKDOWN_RECOMPUTE, 0.1, advise_recompute},
     {BREAKDOWN_OPTIMIZER, 0.1, advise_optimizer},
+    {BREAKDOWN_OTHER, 0.1, advise_other},
 };
 
 static void advise_state(const StepReport *report, GString *out) {
   const Plan *plan = report->plan;
   static const MemoryCategory shards[] = {MEMORY_OPTIMIZER, MEMORY_GRADIENTS, MEMORY_WEIGHTS}; /* by ZeRO stage − 1 */
-  int ranks = plan->zero_ranks > 0 ? plan->zero_ranks : plan_data_ranks(plan);
+  int ranks = !may_shard(plan) ? 1 : plan->zero_ranks > 0 ? plan->zero_ranks : plan_data_ranks(plan);
   /* dealt-out experts, or whole experts beside tp, span another number of ranks than the rest */
   const gboolean are_alike = plan->ep == 1 && (plan->expert_tp == 0 || plan->expert_tp == plan->tp);
   double saved = 0; /* an upper bound: buckets of gradients and gathered layers are held for a while */
@@ -378,7 +398,7 @@ static void advise_state(const StepReport *report, GString *out) {
  * rank's reduced gradients are only its shard, and are offloaded with the optimizer. */
 static void advise_offloading(const StepReport *report, GString *out) {
   const double *bytes = report->memory_bytes;
-  if (report->plan->offload.optimizer == TIER_GPU && report->cluster != NULL &&
+  if (report->plan->offload.optimizer == TIER_GPU && may_offload(report->plan) && report->cluster != NULL &&
       report->cluster->host.link_efficiency > 0)
     g_string_append_printf(
         out, " --offload-optimizer host saves %.1f GB.",
@@ -489,7 +509,7 @@ GPtrArray *advice_new(const StepReport *report) {
   for (guint i = 0; i < sorted->len && report->step_time_s > 0; i++) {
     const Rule *rule = &g_array_index(sorted, Rule, i);
     Case c = {report, report->breakdown_s[rule->kind] / report->step_time_s};
-    if (c.share < rule->threshold)
+    if (c.share < rule->threshold || (rule->kind == BREAKDOWN_OTHER && report->data_s == 0))
       continue;
     GString *out = g_string_new(NULL);
     rule->advise(&c, out);
