@@ -63,6 +63,7 @@ static gboolean check_outputs(SimulateOptions *o, GError **error) {
       {"--dump-after", .given = o->dump_after != NULL},
       {"--dump", .file = o->dump},
       {"--trace", .file = o->trace},
+      {"--html", .file = o->html},
       {"--kernels", .given = o->kernels, .in_report = TRUE},
       {"--tokens", .given = tells && o->training.texts[TRAINING_TOKENS] != NULL, .in_report = TRUE},
       {"--gpu-hours", .given = tells && o->training.texts[TRAINING_GPU_HOURS] != NULL, .in_report = TRUE},
