@@ -23,8 +23,10 @@ static void append_range(GString *out, const RunSummary *summary, double scale) 
   g_string_append_printf(out, "%.4g to %.4g", summary->low_s * scale, summary->high_s * scale);
 }
 
-static void append_parts(GString *out, const RunSummary *summary) {
-  const char *before = "lost: ";
+/* A line of its own, if anything is lost. */
+static void append_parts(GString *out, const RunSummary *summary, const char *indent) {
+  g_autofree char *first = g_strdup_printf("\n%slost: ", indent);
+  const char *before = first;
   for (int part = RUN_REDONE; part < N_RUN_PARTS; part++) {
     const double percent = 100 * summary->mean.part_s[part] / summary->mean.total_s;
     if (percent < 0.005)
@@ -116,8 +118,7 @@ void run_text(const RunSetup *setup, const RunSummary *summary, const TrainingCo
   }
   if (setup->run.elastic == ELASTIC_OFF)
     g_string_append_printf(out, "; Daly's closed form: %.1f %%", 100 * closed_form(setup));
-  g_string_append_printf(out, "\n%s", indent);
-  append_parts(out, summary);
+  append_parts(out, summary, indent);
   g_string_append_printf(out, "\n%s", indent);
   append_interruptions(out, setup, summary);
   if (setup->run.elastic != ELASTIC_OFF) {
