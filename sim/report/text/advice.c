@@ -30,7 +30,7 @@ static gboolean may_shard(const Plan *plan) {
 }
 
 static gboolean may_offload(const Plan *plan) {
-  return may_shard(plan) && plan->islands == 1 && plan->data.sample_bytes == 0 && plan->batching == BATCHING_PADDED &&
+  return may_shard(plan) && plan->islands <= 1 && plan->data.sample_bytes == 0 && plan->batching == BATCHING_PADDED &&
          training_is_of_all(&plan->training);
 }
 
