@@ -77,11 +77,12 @@ async function checkState(what) {
 }
 
 if (isBench) {
-  for (const [name, hash] of [['70B on 256 GPUs', '#model=llama-3-70b&cluster=dgx-h100&gpus=256&tp=8&pp=4&zero=1&global-batch=256&view.tab=A%2FB'], ['405B on 16,384 GPUs', '#view.tab=A%2FB']]) {
+  // every edit to a plan that was not asked for before: answers are kept
+  for (const [name, hash, batch] of [['70B on 256 GPUs', '#model=llama-3-70b&cluster=dgx-h100&gpus=256&tp=8&pp=4&zero=1&global-batch=256&view.tab=A%2FB', 8], ['405B on 16,384 GPUs', '#view.tab=A%2FB', 128]]) {
     await open(hash)
     const numbers = [], steps = []
     for (let i = 0; i < 40; i++) {
-      await set(...[['tp', '4'], ['tp', '8'], ['zero', '2'], ['zero', '1'], ['micro-batch', '2'], ['micro-batch', '1']][i % 6])
+      await set(i % 2 ? 'zero' : 'global-batch', i % 2 ? String(i % 4 === 1 ? 2 : 1) : String(batch * (16 + i)))
       const [a, b] = await browser.run(`[Number(document.body.dataset.numbersMs), Number(document.body.dataset.stepMs)]`)
       numbers.push(a)
       steps.push(b)

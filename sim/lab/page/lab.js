@@ -99,8 +99,9 @@ class Lab {
     const question = {verb: 'simulate', options, files}
     const explained = ['tokens', 'price', 'gpu-hours', 'mtbf', 'checkpoint-every', 'restart', 'checkpoint', 'spares', 'elastic', 'rank-map', 'slow-rank', 'jitter', 'seed', 'fold', 'contention']
     try {
-      const [numbers] = await Promise.all([
-        ask(question, signal).then(answer => { this.showNumbers(answer, performance.now() - began); return answer }),
+      const numbers = await ask(question, signal) // alone: the others would take processors from it
+      this.showNumbers(numbers, performance.now() - began)
+      await Promise.all([
         ask({...question, writes: 'npz'}, signal).then(answer => this.showStep(answer, performance.now() - began)),
         ask({verb: 'explain', options: options.filter(([name]) => !explained.includes(name)), files, aside: true}, signal).then(answer => this.showExplanation(answer)),
         state.view.pin ? this.askPinned(signal) : null,
