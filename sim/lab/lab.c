@@ -16,8 +16,11 @@
 #include <glib-unix.h>
 #include <glib/gstdio.h>
 #include <libsoup/soup.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "error.h"
 #include "lab_catalog.h"
@@ -277,11 +280,42 @@ static void serve(Lab *lab, gboolean opens_browser) {
   g_main_loop_unref(lab->loop);
 }
 
+#define FOLDER_OF_LAB "stepsim-lab-"
+
+/* Removes what is in a folder of the lab: files, and folders of files. */
+static void empty(const char *folder) {
+  g_autoptr(GDir) directory = g_dir_open(folder, 0, NULL);
+  for (const char *name; directory != NULL && (name = g_dir_read_name(directory)) != NULL;) {
+    g_autofree char *path = g_build_filename(folder, name, NULL);
+    if (g_file_test(path, G_FILE_TEST_IS_DIR) && !g_file_test(path, G_FILE_TEST_IS_SYMLINK))
+      empty(path);
+    g_remove(path);
+  }
+}
+
+/* Folders of labs that were killed: their names have the number of a process that is no more. */
+static void remove_left(void) {
+  g_autoptr(GDir) directory = g_dir_open(g_get_tmp_dir(), 0, NULL);
+  for (const char *name; directory != NULL && (name = g_dir_read_name(directory)) != NULL;) {
+    const gint64 pid =
+        g_str_has_prefix(name, FOLDER_OF_LAB) ? g_ascii_strtoll(name + strlen(FOLDER_OF_LAB), NULL, 10) : 0;
+    g_autofree char *path = g_build_filename(g_get_tmp_dir(), name, NULL);
+    GStatBuf status;
+    if (pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH || g_lstat(path, &status) != 0 ||
+        !S_ISDIR(status.st_mode) || status.st_uid != getuid())
+      continue;
+    empty(path);
+    g_rmdir(path);
+  }
+}
+
 gboolean lab_serve(const LabOptions *options, GError **error) {
   Lab lab = {.catalog = lab_catalog(options->at_first, error)};
   if (lab.catalog == NULL)
     return FALSE;
-  lab.folder = g_dir_make_tmp("stepsim-lab-XXXXXX", error);
+  remove_left();
+  g_autofree char *name = g_strdup_printf(FOLDER_OF_LAB "%d-XXXXXX", (int)getpid());
+  lab.folder = g_dir_make_tmp(name, error);
   const gboolean listens = lab.folder != NULL && listen_to(&lab, options->port, error);
   if (listens)
     serve(&lab, options->opens_browser);

@@ -7,6 +7,8 @@
 #include <glib/gstdio.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 /* More than a page with all its maps open asks at once, many times over. */
 enum { MOST_WAITING = 4096 };
@@ -141,10 +143,16 @@ static gboolean fail_later(gpointer data) {
   return G_SOURCE_REMOVE;
 }
 
+/* However the lab ends, its limits end with it. */
+static void end_with_lab(gpointer data) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
 static void start(LabJob *job) {
   LabJobs *jobs = job->jobs;
   g_autoptr(GPtrArray) argv = g_ptr_array_new();
-  g_autofree char *program = g_file_read_link("/proc/self/exe", NULL);
+  /* even if another has been installed meanwhile */
+  g_autofree char *program = g_strdup_printf("/proc/%d/exe", (int)getpid());
   g_ptr_array_add(argv, program);
   for (GStrv argument = job->arguments; *argument != NULL; argument++)
     g_ptr_array_add(argv, *argument);
@@ -154,6 +162,7 @@ static void start(LabJob *job) {
   g_autoptr(GSubprocessLauncher) launcher =
       g_subprocess_launcher_new(G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE);
   g_subprocess_launcher_set_cwd(launcher, jobs->folder);
+  g_subprocess_launcher_set_child_setup(launcher, end_with_lab, NULL, NULL);
   g_subprocess_launcher_setenv(launcher, "STEPSIM_CONFINED", jobs->folder, TRUE);
   g_autoptr(GError) error = NULL;
   job->process = g_subprocess_launcher_spawnv(launcher, (const char *const *)argv->pdata, &error);

@@ -173,7 +173,7 @@ if (isBench) {
   await test('every tab fills, a click on the map loads a plan', async () => {
     await open(small)
     for (const [name, filled] of [['Map', `document.querySelectorAll('#map td').length > 9 && ![...document.querySelectorAll('#map td')].some(({textContent}) => textContent === '·')`], ['Scaling', `document.querySelectorAll('#tab tr').length > 3`],
-      ['Plan search', `document.querySelectorAll('#plans tr').length > 3`], ['Ranks', `/rank 0 · node0.gpu0/.test(document.getElementById('rank-say')?.textContent)`], ['Schedule editor', `document.querySelectorAll('#order button').length === 4 * 2 * 8`], ['Learn', `document.querySelectorAll('#tab button').length >= 12`]]) {
+      ['Plan search', `document.querySelectorAll('#plans tr').length > 3`], ['Ranks', `/rank 0 · node0.gpu0/.test(document.getElementById('rank-say')?.textContent) && document.querySelector('#collective-view input')`], ['Schedule editor', `document.querySelectorAll('#order button').length === 4 * 2 * 8`], ['Learn', `document.querySelectorAll('#tab button').length >= 12`]]) {
       await tab(name)
       await browser.until(filled)
       await browser.picture(`${folder}/tab-${name.replace(/\W/g, '-')}.png`)
@@ -294,6 +294,18 @@ if (isBench) {
       await settle()
       await browser.until(`/Done/.test(document.getElementById('verdict')?.textContent)`)
     }
+  })
+  await test('published runs that tasks end on load as they ran', async () => {
+    const rows = JSON.parse(await browser.run(`JSON.stringify(lab.published.rows.filter((_, i) => i % 97 === 5).map(({row}) => row))`)), off = []
+    for (const row of rows) {
+      await browser.run(`lab.loadPublished(${JSON.stringify(row)})`)
+      await settle()
+      const step = await browser.run('lab.json?.step_time_s')
+      check(step, `${row.id}: ${await browser.run(`document.getElementById('plan-error').textContent`)}`)
+      off.push(Math.abs(step / row.step_time_s - 1))
+    }
+    off.sort((a, b) => a - b)
+    check(rows.length > 8 && off[Math.floor(off.length / 2)] < 0.1, `${rows.length} runs, off by ${off}`)
   })
   await test('a recording opens beside the prediction', async () => {
     const trace = `${folder}/recorded.json`

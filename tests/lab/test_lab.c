@@ -252,10 +252,17 @@ TEST(a_file_of_the_users_is_read_under_its_name) {
 }
 
 /* Processes that the lab runs, by /proc. */
-static int n_children(void) {
+static char *children(void) {
   const char *id = g_subprocess_get_identifier(lab);
-  g_autofree char *file = g_strdup_printf("/proc/%s/task/%s/children", id, id), *text = NULL;
-  if (!g_file_get_contents(file, &text, NULL, NULL))
+  g_autofree char *file = g_strdup_printf("/proc/%s/task/%s/children", id, id);
+  char *text = NULL;
+  g_file_get_contents(file, &text, NULL, NULL);
+  return text;
+}
+
+static int n_children(void) {
+  g_autofree char *text = children();
+  if (text == NULL)
     return -1;
   int n = 0;
   for (const char *at = text; *at != '\0'; at++)
@@ -272,9 +279,8 @@ static gboolean wait_for_children(gboolean some) {
   return FALSE;
 }
 
-TEST(who_goes_away_takes_his_question_with_him) {
-  if (n_children() < 0)
-    return; /* a kernel without this list */
+/* Minutes of work. */
+static GSocketConnection *ask_much(void) {
   const char *question =
       "{\"verb\": \"plan\", \"options\": [[\"model\", \"gpt3-175b\"], [\"cluster\", \"selene\"], [\"gpus\", \"2048\"], "
       "[\"global-batch\", \"1536\"], [\"schedule\", \"auto\"]]}";
@@ -285,10 +291,42 @@ TEST(who_goes_away_takes_his_question_with_him) {
   g_string_append(text, question);
   GSocketConnection *connection = dial();
   say(connection, text->str, text->len);
+  return connection;
+}
+
+TEST(who_goes_away_takes_his_question_with_him) {
+  if (n_children() < 0)
+    return; /* a kernel without this list */
+  GSocketConnection *connection = ask_much();
   ck_assert(wait_for_children(TRUE));
   g_io_stream_close(G_IO_STREAM(connection), NULL, NULL);
   g_object_unref(connection);
   ck_assert(wait_for_children(FALSE));
+}
+
+/* Not gone, nor a zombie, whose program is no file any more. */
+static gboolean is_alive(const char *exe) {
+  g_autofree char *program = g_file_read_link(exe, NULL);
+  return program != NULL;
+}
+
+TEST(a_lab_that_is_killed_leaves_nothing_to_the_next) {
+  if (n_children() < 0)
+    return;
+  g_autoptr(GSocketConnection) connection = ask_much();
+  ck_assert(wait_for_children(TRUE));
+  g_autofree char *ids = children();
+  g_strchomp(ids);
+  ck_assert(g_ascii_isdigit(*ids) && strchr(ids, ' ') == NULL);
+  g_subprocess_force_exit(lab);
+  g_subprocess_wait(lab, NULL, NULL);
+  g_clear_object(&lab_out);
+  g_clear_object(&lab);
+  g_autofree char *process = g_strconcat("/proc/", ids, "/exe", NULL);
+  for (int i = 0; i < 2000 && is_alive(process); i++)
+    g_usleep(5000);
+  ck_assert(!is_alive(process));
+  start_lab(); /* the folder of the first is gone: see end() */
 }
 
 TEST(a_hundred_ask_at_once) {

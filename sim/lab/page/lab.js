@@ -5,7 +5,7 @@ import {ask, askOfRecording, frozen} from './engine.js'
 import {actionColours, change as changeOf, chargeColours, make, seconds, share} from './look.js'
 import {PlanPanel} from './plan.js'
 import {nearest, readCsv, ResultsPanel} from './results.js'
-import {change, commandOf, filesOf, listen, onChange, optionsList, readAddress, setOrder, state, view, addressOf} from './state.js'
+import {change, commandOf, filesOf, listen, onChange, optionsList, planOptions, readAddress, setOrder, state, view, addressOf} from './state.js'
 import {editorTab} from './editor.js'
 import {learnTab} from './learn.js'
 import {paretoTab} from './pareto.js'
@@ -97,13 +97,13 @@ class Lab {
     this.results.parts.near.replaceChildren()
     this.tabBar()
     const question = {verb: 'simulate', options, files}
-    const explained = ['tokens', 'price', 'gpu-hours', 'mtbf', 'checkpoint-every', 'restart', 'checkpoint', 'spares', 'elastic', 'rank-map', 'slow-rank', 'jitter', 'seed', 'fold', 'contention']
+    const apart = ['rank-map', 'fold'] // explain takes no map; folded or not, numbers are the same
     try {
       const numbers = await ask(question, signal) // alone: the others would take processors from it
       this.showNumbers(numbers, performance.now() - began)
       await Promise.all([
         ask({...question, writes: 'npz'}, signal).then(answer => this.showStep(answer, performance.now() - began)),
-        ask({verb: 'explain', options: options.filter(([name]) => !explained.includes(name)), files, aside: true}, signal).then(answer => this.showExplanation(answer)),
+        ask({verb: 'explain', options: planOptions().filter(([name]) => !apart.includes(name)), files, aside: true}, signal).then(answer => this.showExplanation(answer)),
         state.view.pin ? this.askPinned(signal) : null,
       ])
       if (numbers.json && !frozen) this.near()
@@ -261,8 +261,14 @@ class Lab {
       const value = row[name.replace(/-/g, '_')]
       if (value) changes[name] = value
     }
-    const files = {model: JSON.stringify(configOf(row), null, 1)}
-    await change({...changes, model: `@${row.model_name.replace(/[^\w.-]+/g, '-')}`, cluster: row.cluster, framework: row.read_as || row.framework || null}, files)
+    // of models with experts a row's columns say too little; their own files say all
+    const name = row.model_name.replace(/[^\w.-]+/g, '-'), shipped = row.experts && this.catalog.models.includes(name.toLowerCase())
+    const files = shipped ? {} : {model: JSON.stringify(configOf(row), null, 1)}
+    Object.assign(changes, {model: shipped ? name.toLowerCase() : `@${name}`, cluster: row.cluster, framework: row.read_as || row.framework || null})
+    const options = new Map(Object.entries(changes).filter(([, value]) => value)), answer = await ask({verb: 'simulate', options: optionsList(options), files})
+    if (/--overlap-\w+ on and --framework/.test(answer.errors)) // the row asks for what its framework never does
+      changes['overlap-grad'] = changes['overlap-param'] = null
+    await change(changes, files)
   }
 
   tabNow() { return [...tabs, recordingTab].find(({name}) => name === state.view.tab) || tabs[0] }
@@ -364,6 +370,7 @@ function configOf(row) {
   const config = {model_type: n('experts') ? 'mixtral' : gated ? 'llama' : 'gpt2', hidden_size: n('hidden'), num_hidden_layers: n('layers'), num_attention_heads: n('heads'),
     num_key_value_heads: n('kv_heads') ?? n('heads'), intermediate_size: n('ffn_hidden') || 4 * n('hidden'), vocab_size: n('vocab'), max_position_embeddings: n('seq_len'), tie_word_embeddings: row.tied === '1'}
   if (n('experts')) Object.assign(config, {num_local_experts: n('experts'), num_experts_per_tok: n('experts_per_token'), intermediate_size: n('moe_ffn_hidden') || n('ffn_hidden')})
+  if (n('mtp_layers')) config.num_nextn_predict_layers = n('mtp_layers')
   if (!gated && !n('experts')) Object.assign(config, {n_embd: n('hidden'), n_layer: n('layers'), n_head: n('heads'), n_positions: n('seq_len'), n_inner: n('ffn_hidden') || 4 * n('hidden')})
   return config
 }

@@ -1,15 +1,16 @@
 // Which GPU is which rank, who is in a group with it, what a collective sends step by step, and what each rank of a dp group
 // holds of the states.
 
+import {collectiveView} from './collective.js'
 import {ask} from './engine.js'
 import {bytes, css, make, memoryColours, number} from './look.js'
-import {filesOf, optionsList, state, view} from './state.js'
+import {planOptions, state, view} from './state.js'
 
 const MOST_RANKS = 32768
 const axisColours = {tp: '#e69f00', pp: '#cc79a7', dp: '#009e73', cp: '#56b4e9', ep: '#d55e00'}
 
 // Options as one text, for `topology --plan`.
-const planText = () => optionsList().filter(([name]) => !['cluster', 'tokens', 'price', 'mtbf'].includes(name) && !/^(file:)?@/.test(state.options.get(name)))
+const planText = () => planOptions().filter(([name]) => name !== 'cluster' && !/^(file:)?@/.test(state.options.get(name)))
   .map(([name, value]) => `--${name} ${/^[\w.+:-]+$/.test(value) ? value : `'${value}'`}`).join(' ')
 
 export const ranksTab = {
@@ -26,7 +27,7 @@ export const ranksTab = {
     this.kind = kinds.includes(state.view.group) ? state.view.group : kinds[0]
     this.rank = Math.min(Number(state.view.rank || 0), grid.ranks.length - 1)
     const canvas = make('canvas', {id: 'ranks', tabindex: '0', role: 'img', 'aria-label': 'ranks on GPUs; arrow keys choose one'})
-    const say = make('div', {id: 'rank-say', 'aria-live': 'polite'}), steps = make('pre', {class: 'small', id: 'collective-steps'})
+    const say = make('div', {id: 'rank-say', 'aria-live': 'polite'}), steps = make('div', {id: 'collective-steps'})
     const shards = make('canvas', {id: 'shards', role: 'img', 'aria-label': 'what each rank of a dp group holds'})
     for (const [name, value] of [['width', '230px'], ['height', '120px']]) shards.style.setProperty(name, value)
     const choice = make('select', {'aria-label': 'kind of group', onchange: async event => { await view({group: event.target.value}); this.kind = event.target.value; paint() }},
@@ -42,10 +43,11 @@ export const ranksTab = {
       draw()
       drawShards(shards, lab, grid, this.rank)
       const n = Math.min(8, group?.ranks.length || 1)
-      if (n < 2) { steps.textContent = ''; return }
-      const shown = await ask({verb: 'collective', options: [['steps-of', 'ring'], ['gpus', String(n)], ['op', this.kind === 'dp' ? 'reduce_scatter' : 'all_reduce']], aside: true}, signal).catch(() => null)
+      if (n < 2) return steps.replaceChildren()
+      const op = this.kind === 'dp' ? 'reduce_scatter' : 'all_reduce'
+      const shown = await ask({verb: 'collective', options: [['steps-of', 'ring'], ['gpus', String(n)], ['op', op]], aside: true}, signal).catch(() => null)
       if (!shown) return // another tab, or another plan
-      steps.textContent = shown.text || shown.errors
+      steps.replaceChildren(collectiveView(`${op.replace('_', '-')} in a ring of ${n}${group.ranks.length > n ? ` of its ${group.ranks.length} ranks` : ''}`, shown.text || shown.errors, axisColours[this.kind] || '#0072b2'))
     }
     const choose = async rank => { this.rank = Math.max(0, Math.min(grid.ranks.length - 1, rank)); await view({rank: this.rank}); paint() }
     canvas.onclick = event => {

@@ -15,6 +15,9 @@ export function optionsList(options = state.options) {
   return [...options].sort((a, b) => order.indexOf(a[0]) - order.indexOf(b[0]))
 }
 
+// Of the plan alone, without what is said of a run of weeks.
+export const planOptions = () => optionsList().filter(([name]) => order.includes(name))
+
 export function filesOf(options, known = state.files) {
   const files = {}
   for (const [name, value] of options) if (/^(file:)?@/.test(value) && Object.hasOwn(known, name)) files[name] = known[name]

@@ -481,7 +481,7 @@ export class Timeline {
     let most = 0
     const sums = rows.map(row => { const sum = row.reduce((a, b) => a + b, 0); most = Math.max(most, sum); return sum })
     const top = Math.max(most, capacity || 0) * 1.04 || 1
-    const {c, width, yOf} = this.frame('memory', `memory, ${step.rankName(this.rank)}`, top, bytes)
+    const {c, width, yOf} = this.frame('memory', `memory, ${step.rankName(this.rank)}`, top, () => `peak ${bytes(most)}`)
     const kinds = step.arrays.memory_kinds
     const columns = Array.from({length: kinds.length}, () => new Float32Array(Math.ceil(width) + 1))
     const total = new Float32Array(Math.ceil(width) + 1)

@@ -1,6 +1,7 @@
 #include "step_arrays.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "arrivals.h"
 #include "causes.h"
@@ -239,6 +240,9 @@ static void add_links(const Trace *trace, const Metrics *metrics, const Cluster 
     const GArray *moments = ranks->pdata[rank];
     for (guint i = 0; i < moments->len; i++) {
       const LinkMoment *moment = &g_array_index(moments, LinkMoment, i);
+      const gboolean is_last = i + 1 == moments->len;
+      if (i > 0 && !is_last && memcmp(moment->used, moment[-1].used, sizeof moment->used) == 0)
+        continue; /* holds on */
       PUT(columns[0], gint32, rank);
       PUT(columns[1], gint64, moment->time_ns);
       for (int way = 0; way < TIMING_MAX_WAYS; way++)

@@ -206,7 +206,7 @@ char *link_use_name(const Cluster *cluster, int way) {
 
 /* --- over time --------------------------------------------------------------------------------------------------- */
 
-/* Every kernel and every transfer is two edges, a rise and a fall, which are sorted by time and walked once:
+/* Every kernel and every transfer is two edges, a rise and a fall, which are walked once in the order of time:
  *
  *     kernels    ┌──────┐   ┌────┐
  *     NICs out     ┌───────────┐
@@ -237,18 +237,28 @@ typedef struct {
 typedef struct {
   const Trace *trace;
   gint64 from_ns, to_ns; /* the step's window */
-  GArray *edges;         /* of Edge */
+  GArray *edges;         /* of Edge, of kernels, by time */
+  GArray *bounds;        /* gint64: where a transfer begins or ends */
   GArray *moves;         /* of Move, within the window */
   gboolean is_coarse;    /* compute ops are taken as one stretch of kernels and one of tp */
 } Edges;
+
+/* A rank's kernels come in their order, but for a few that run beside each other: hardly any is before the last. */
+static void add_edge(GArray *edges, Edge edge) {
+  g_array_append_val(edges, edge);
+  Edge *at = &g_array_index(edges, Edge, edges->len - 1);
+  for (const Edge *first = (const Edge *)(gconstpointer)edges->data; at > first && at[-1].time_ns > edge.time_ns; at--)
+    *at = at[-1];
+  *at = edge;
+}
 
 static void add_span(Edges *edges, int column, gint64 from_ns, gint64 to_ns, gint64 height) {
   from_ns = MAX(from_ns, edges->from_ns);
   to_ns = MIN(to_ns, edges->to_ns);
   if (to_ns <= from_ns || height == 0)
     return;
-  const Edge pair[] = {{from_ns, height, column}, {to_ns, -height, column}};
-  g_array_append_vals(edges->edges, pair, 2);
+  add_edge(edges->edges, (Edge){from_ns, height, column});
+  add_edge(edges->edges, (Edge){to_ns, -height, column});
 }
 
 /* tp inside compute ops, both ways at its members. */
@@ -273,9 +283,9 @@ static void add_transfer(Edges *edges, const Op *op, gint64 ready_ns, gint64 end
   const Move move = {
       is_tp ? &timing->tp : &timing->loads[op->work], op->kind != OP_RECV, op->kind != OP_SEND, from_ns, end_ns,
       part * (double)(alone_ns - latency_ns)};
-  const Edge bounds[] = {{from_ns, 0, KERNELS}, {end_ns, 0, KERNELS}};
+  const gint64 bounds[] = {from_ns, end_ns};
   g_array_append_val(edges->moves, move);
-  g_array_append_vals(edges->edges, bounds, 2);
+  g_array_append_vals(edges->bounds, bounds, 2);
 }
 
 /* The op's kernels as one stretch, followed by its exposed tp time as another. */
@@ -329,9 +339,9 @@ static void add_rank(Edges *edges, int rank) {
   }
 }
 
-static int compare_edges(gconstpointer a, gconstpointer b) {
-  const Edge *x = a, *y = b;
-  return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+static int compare_times(gconstpointer a, gconstpointer b) {
+  const gint64 x = *(const gint64 *)a, y = *(const gint64 *)b;
+  return (x > y) - (x < y);
 }
 
 static int compare_moves(gconstpointer a, gconstpointer b) {
@@ -387,18 +397,26 @@ static void append_moment(GArray *moments, gint64 time_ns, gint64 to_ns, const g
 static GArray *moments_of(Edges *edges) {
   GArray *moments = g_array_new(FALSE, FALSE, sizeof(LinkMoment));
   g_autoptr(GArray) under_way = g_array_new(FALSE, FALSE, sizeof(Move));
+  const gint64 *bound = (const gint64 *)(gconstpointer)edges->bounds->data, *last_bound = bound + edges->bounds->len;
+  const Edge *edge = (const Edge *)(gconstpointer)edges->edges->data, *last_edge = edge + edges->edges->len;
   gint64 heights[N_COLUMNS] = {0}, time_ns = edges->from_ns;
   guint n_begun = 0;
-  g_array_sort(edges->edges, compare_edges);
+  g_array_sort(edges->bounds, compare_times);
   g_array_sort(edges->moves, compare_moves);
-  for (guint i = 0; i < edges->edges->len; i++) {
-    const Edge *edge = &g_array_index(edges->edges, Edge, i);
-    if (edge->time_ns > time_ns) {
+  while (edge < last_edge || bound < last_bound) {
+    const gboolean is_edge = bound == last_bound || (edge < last_edge && edge->time_ns <= *bound);
+    const gint64 next_ns = is_edge ? edge->time_ns : *bound;
+    if (next_ns > time_ns) {
       take_up(under_way, edges->moves, &n_begun, time_ns);
-      append_moment(moments, time_ns, edge->time_ns, heights, under_way);
+      append_moment(moments, time_ns, next_ns, heights, under_way);
     }
-    time_ns = edge->time_ns;
-    heights[edge->column] += edge->change;
+    time_ns = next_ns;
+    if (is_edge) {
+      heights[edge->column] += edge->change;
+      edge++;
+    } else {
+      bound++;
+    }
   }
   take_up(under_way, edges->moves, &n_begun, time_ns);
   append_moment(moments, time_ns, edges->to_ns, heights, under_way);
@@ -412,11 +430,13 @@ GArray *link_timeline_of(const Trace *trace, const Metrics *metrics, int rank) {
     return NULL;
   const gint64 end_ns = trace_end(trace);
   g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(Edge));
+  g_autoptr(GArray) bounds = g_array_new(FALSE, FALSE, sizeof(gint64));
   g_autoptr(GArray) moves = g_array_new(FALSE, FALSE, sizeof(Move));
   Edges edges = {.trace = trace,
                  .from_ns = end_ns - (metrics->period > 0 ? metrics->window_ns : metrics->step_ns),
                  .to_ns = end_ns,
                  .edges = all,
+                 .bounds = bounds,
                  .moves = moves,
                  .is_coarse = op_kernels_count_of(trace, rank) > MOST_KERNELS};
   add_rank(&edges, rank);
