@@ -393,6 +393,7 @@ export class Timeline {
   drawAxis(c, width, height) {
     const span = (this.to - this.from) * this.length, rough = span / Math.max(2, (width - LEFT) / 110)
     const power = 10 ** Math.floor(Math.log10(rough)), each = [1, 2, 5, 10].find(k => k * power >= rough) * power
+    const digits = Math.max(4, Math.ceil(Math.log10(this.to * this.length / each)) + 1) // ticks beside each other differ
     c.fillStyle = css('--faint')
     c.strokeStyle = css('--line')
     c.beginPath()
@@ -400,7 +401,7 @@ export class Timeline {
       const x = this.xOf(t, width)
       c.moveTo(x + 0.5, height - 17)
       c.lineTo(x + 0.5, height - 13)
-      if (x < width - 40) c.fillText(seconds(t * 1e-9, 4), x + 2, height - 7)
+      if (x < width - 40) c.fillText(seconds(Number((t * 1e-9).toPrecision(12)), digits), x + 2, height - 7)
     }
     c.stroke()
   }
