@@ -29,7 +29,8 @@ export const editorTab = {
     if (rows.flat().length > MOST_ACTIONS) return element.replaceChildren(make('div', {class: 'small', text: `${rows.flat().length} actions are too many to edit by hand; try fewer micro-batches.`}))
     const table = make('div', {id: 'order', role: 'grid'})
     const error = document.getElementById('plan-error').textContent, wrong = own ? placesOf(error) : []
-    const apply = () => change({schedule: 'file:@edited', chunks: null}, {schedule: rows.map(row => row.join(',')).join('\n') + '\n'})
+    const sends = !own && !state.options.has('overlap-p2p') && plan.overlap_p2p !== undefined ? {'overlap-p2p': plan.overlap_p2p ? 'on' : 'off'} : {} // as before the edit
+    const apply = () => change({...sends, schedule: 'file:@edited', chunks: null}, {schedule: rows.map(row => row.join(',')).join('\n') + '\n'})
     element.replaceChildren(make('div', {class: 'row', style: {'margin-bottom': '4px'}},
       make('span', {class: 'small', text: own ? 'This order, as it was edited.' : 'Drag an action along its rank, or choose one and press Alt+← or Alt+→.'}),
       own ? make('button', {text: 'Back to a built-in schedule', onclick: () => change({schedule: null})}) : null,

@@ -2,7 +2,7 @@
 // what comes back for an older address is dropped: numbers first, then the arrays that are drawn, then what neighbours do.
 
 import {ask, askOfRecording, frozen} from './engine.js'
-import {actionColours, change as changeOf, chargeColours, make, seconds, share} from './look.js'
+import {actionColours, change as changeOf, chargeColours, make, number, rgba, seconds, share} from './look.js'
 import {PlanPanel} from './plan.js'
 import {nearest, readCsv, ResultsPanel} from './results.js'
 import {change, commandOf, filesOf, listen, onChange, optionsList, planOptions, readAddress, setOrder, state, view, addressOf} from './state.js'
@@ -11,7 +11,7 @@ import {learnTab} from './learn.js'
 import {paretoTab} from './pareto.js'
 import {ranksTab} from './ranks.js'
 import {abTab, mapTab, optionsOf, scalingTab, searchTab} from './tabs.js'
-import {Step, Timeline} from './timeline.js'
+import {pale, Step, Timeline} from './timeline.js'
 
 const $ = id => document.getElementById(id)
 const tabs = [mapTab, abTab, scalingTab, paretoTab, searchTab, ranksTab, editorTab, learnTab]
@@ -121,7 +121,9 @@ class Lab {
       for (const part of Object.values(this.results.parts)) part.replaceChildren()
       this.results.parts.numbers.replaceChildren(make('p', {class: 'wrong', text: answer.errors}))
       document.body.classList.remove('computing')
-      $('timeline-title').textContent = 'No step: see the plan'
+      $('timeline-title').textContent = 'No step'
+      $('no-step').textContent = answer.errors
+      this.planPanel.markNamed(answer.errors)
       return
     }
     this.json = answer.json
@@ -130,14 +132,19 @@ class Lab {
     else if (this.noPlan) this.sayNoPlan()
     document.body.classList.remove('computing')
     document.body.dataset.numbersMs = ms.toFixed(1)
-    $('timeline-title').textContent = `${seconds(answer.json.step_time_s, 4)} · bubble ${share(answer.json.bubble_fraction)}`
+    this.planPanel.markNamed('')
+    $('timeline-title').textContent = `${seconds(answer.json.step_time_s, 4)} · bubble ${share(answer.json.bubble_fraction)}${answer.json.memory.fits ? '' : ' · does not fit'}`
   }
 
   showStep(answer, ms) {
     document.body.classList.remove('old')
     this.step = answer.arrays ? new Step(answer.arrays) : null
     document.body.dataset.stepMs = ms.toFixed(1)
-    this.capacity = answer.json?.memory.capacity_bytes
+    const memory = answer.json?.memory
+    this.capacity = memory?.capacity_bytes
+    this.reserved = memory ? memory.total_bytes - memory.peak_bytes : 0
+    if (!answer.arrays && this.json) $('no-step').textContent = `The step is not drawn: ${answer.errors}`
+    else if (this.json) $('no-step').textContent = ''
     this.drawn = answer.json
     this.drawSteps()
     this.legend()
@@ -145,7 +152,7 @@ class Lab {
 
   drawSteps() {
     const steps = []
-    if (this.step) steps.push({step: this.step, title: 'B: this plan', capacity: this.capacity})
+    if (this.step) steps.push({step: this.step, title: 'B: this plan', capacity: this.capacity, reserved: this.reserved})
     if (this.step && state.view.pin && this.pinnedStep) steps.push({step: this.pinnedStep, title: 'A: pinned', capacity: this.capacity})
     this.timeline.show(steps)
   }
@@ -182,7 +189,7 @@ class Lab {
   near() {
     if (!this.published || !this.plan || !this.json) return
     const rows = nearest(this.published, this.plan, this.json, state.options.get('model'), state.options.get('cluster'))
-    this.results.near(rows, this.stop.signal).catch(() => {})
+    this.results.near(rows, this.stop.signal, this).catch(() => {})
   }
 
   legend() {
@@ -192,11 +199,16 @@ class Lab {
       mark.style.setProperty('background', colour)
       return make('span', {}, mark, name)
     }
-    const seen = new Set(Object.keys(this.drawn?.breakdown_s || {}).filter(name => this.drawn.breakdown_s[name] > 0))
+    const drawn = new Set(this.step.ranks.flatMap(lanes => lanes.map(({name}) => name)).concat('bubble', 'optimizer'))
+    const leftOut = this.step.arrays.kernel_op.length === 0 && this.drawn?.breakdown_s.compute > 0
+    if (!leftOut) drawn.add('recompute')
+    const isDark = document.documentElement.dataset.theme === 'dark', hex = colour => '#' + [0, 8, 16].map(shift => (colour >>> shift & 255).toString(16).padStart(2, '0')).join('')
+    const seen = new Set(Object.keys(this.drawn?.breakdown_s || {}).filter(name => this.drawn.breakdown_s[name] > 0 && drawn.has(name) && name !== 'compute' && name !== 'host'))
     const split = this.step.arrays.actions.length && this.step.ranks.some(lanes => lanes.some(lane => lane.kind.includes(this.step.kinds.indexOf('W'))))
     $('legend').replaceChildren(swatch('F', actionColours.F), swatch(split ? 'I' : 'B', split ? actionColours.I : actionColours.B),
       ...(split ? [swatch('W', actionColours.W)] : []),
-      ...[...seen].filter(name => !['compute', 'host', 'other', 'recompute'].includes(name)).map(name => swatch(name, chargeColours[name])))
+      ...[...seen].map(name => swatch(name, name === 'bubble' ? hex(pale(rgba(chargeColours[name]), isDark)) : chargeColours[name])),
+      leftOut ? make('span', {id: 'left-out', text: 'kernels not drawn', title: 'Kernels, and tp inside blocks, are too many to draw. With fewer micro-batches there are fewer; the sums on the right count them all'}) : '')
   }
 
   buttons() {
@@ -209,6 +221,7 @@ class Lab {
       document.documentElement.dataset.theme = theme
       await view({theme})
       this.timeline.paint()
+      this.legend()
       this.showTab()
     }
     $('zoom-out').onclick = () => this.timeline.whole()
@@ -216,6 +229,7 @@ class Lab {
     $('help').onclick = () => this.keys()
     const entries = [['Timeline as PNG', () => this.exportPng()], ['Spans as CSV', () => this.exportCsv()], ['Numbers as JSON', () => this.exportJson()]]
     if (!frozen) entries.push(['Timeline as SVG', () => this.exportWritten('svg')], ['Trace for Perfetto', () => this.exportWritten('json')], ['One page (HTML)', () => this.exportWritten('html')])
+    if (!frozen) entries.push(['Open a trace…', async () => this.dropped(await chooseFile('.json,.gz,.sqlite'))])
     for (const [text, run] of entries) $('export-menu').append(make('button', {role: 'menuitem', text, onclick: () => { $('export').open = false; run() }}))
     document.addEventListener('keydown', event => {
       const typing = ['INPUT', 'SELECT', 'TEXTAREA'].includes(document.activeElement?.tagName)
@@ -234,6 +248,7 @@ class Lab {
     this.say(`Reading ${file.name}…`)
     const answer = await askOfRecording(file, this.stop.signal)
     this.recording = {name: file.name, answer}
+    answer.errors = answer.errors.replace(/recording(\.\w+)+/g, file.name)
     this.say(answer.json ? `${file.name} is beside the prediction, below` : answer.errors)
     if (answer.json) { await view({tab: 'Recording'}); this.tabBar(); this.showTab() }
   }
@@ -242,7 +257,10 @@ class Lab {
     const rows = [['Tab', 'from control to control'], ['↑ ↓ in a number', 'the next value'], ['← →', 'move along the step'], ['+ − Home', 'zoom; whole step'],
       ['↑ ↓ on the timeline', 'another rank: memory and links are its'], ['. ,', 'the next or previous op'], ['w', 'what the chosen op followed'], ['c', 'critical path'],
       ['wheel, drag, Shift+drag', 'zoom, move, sum up a stretch'], ['Ctrl+Z, Ctrl+Shift+Z', 'undo, redo']]
+    const words = [['F B I W', 'forward, backward; or input gradients and weight gradients apart'], ['mb', 'micro-batch'], ['F 3 · mb 5', 'forward of stage 3, micro-batch 5'],
+      ['pale', 'a collective or transfer that waits for the others'], ['under a stepper', 'tokens/s with its next value; ∅ impossible, no room: does not fit'], ['exposed', 'communication that no computing hides: only that is in “Where the time goes”']]
     $('keys').replaceChildren(make('h2', {text: 'Keys'}), make('table', {}, ...rows.map(([key, text]) => make('tr', {}, make('td', {}, make('b', {text: key})), make('td', {text})))),
+      make('h2', {text: 'Words'}), make('table', {}, ...words.map(([word, text]) => make('tr', {}, make('td', {}, make('b', {text: word})), make('td', {text})))),
       make('button', {text: 'Close', autofocus: true, onclick: () => $('keys').close()}))
     $('keys').showModal()
   }
@@ -311,16 +329,35 @@ class Lab {
     this.noteTimer = setTimeout(() => $('note').classList.remove('shown'), 2500)
   }
 
+  // "llama-3-70b-256-trace.json": named after what it is of.
+  fileName(what) {
+    const model = (state.options.get('model') || 'step').replace(/^@/, ''), gpus = state.options.get('gpus') || this.plan?.gpus
+    return [model, gpus, what].filter(Boolean).join('-').replace(/[^\w.-]+/g, '-')
+  }
+
   exportPng() {
     const canvases = ['timeline', 'memory', 'links'].map($), out = document.createElement('canvas')
     out.width = canvases[0].width
-    out.height = canvases.reduce((sum, {height}) => sum + height, 0)
+    const scale = devicePixelRatio || 1, head = Math.round(40 * scale)
+    out.height = canvases.reduce((sum, {height}) => sum + height, head)
     const c = out.getContext('2d')
     c.fillStyle = getComputedStyle(document.body).backgroundColor
     c.fillRect(0, 0, out.width, out.height)
-    let y = 0
+    c.fillStyle = getComputedStyle(document.body).color
+    c.font = `${13 * scale}px system-ui, sans-serif`
+    c.fillText(`${optionsList().map(option => option.join(' ')).join(', ')}: ${$('timeline-title').textContent}`, 6 * scale, 16 * scale, out.width - 12 * scale)
+    let x = 6 * scale
+    c.font = `${11 * scale}px system-ui, sans-serif`
+    for (const entry of $('legend').children) {
+      const mark = entry.querySelector('i')
+      if (mark) { c.fillStyle = mark.style.background; c.fillRect(x, 24 * scale, 10 * scale, 10 * scale); x += 13 * scale }
+      c.fillStyle = getComputedStyle(document.body).color
+      c.fillText(entry.textContent, x, 33 * scale)
+      x += c.measureText(entry.textContent).width + 10 * scale
+    }
+    let y = head
     for (const canvas of canvases) { c.drawImage(canvas, 0, y); y += canvas.height }
-    out.toBlob(blob => save(blob, 'step.png'))
+    out.toBlob(blob => save(blob, this.fileName('timeline.png')))
   }
 
   exportCsv() {
@@ -329,18 +366,18 @@ class Lab {
     const a = step.arrays, lines = ['rank,stream,name,start_ns,end_ns,bytes,critical']
     for (let i = 0; i < a.op_rank.length; i++)
       lines.push([a.rank_first[a.op_rank[i]], a.streams[a.op_stream[i]], `"${step.name(i)}"`, step.startOf(i), step.endOf(i), Number.isFinite(a.op_bytes[i]) ? a.op_bytes[i] : '', a.op_critical[i]].join(','))
-    save(new Blob([lines.join('\n') + '\n'], {type: 'text/csv'}), 'step.csv')
+    save(new Blob([lines.join('\n') + '\n'], {type: 'text/csv'}), this.fileName('spans.csv'))
   }
 
   async exportWritten(writes) {
     const answer = await ask({verb: 'simulate', options: optionsList(), files: filesOf(state.options), writes})
-    if (answer.written) save(new Blob([answer.written]), `step.${writes}`)
+    if (answer.written) save(new Blob([answer.written]), this.fileName({svg: 'timeline.svg', json: 'trace.json', html: 'step.html'}[writes]))
     else this.say(answer.errors)
   }
 
   exportJson() {
     if (!this.json) return this.say('There is no step to write')
-    save(new Blob([JSON.stringify(this.json, null, 2)], {type: 'application/json'}), 'step.json')
+    save(new Blob([JSON.stringify(this.json, null, 2)], {type: 'application/json'}), this.fileName('numbers.json'))
   }
 }
 
@@ -351,8 +388,9 @@ const recordingTab = {
     const {name, answer} = lab.recording || {}
     if (!answer?.json) return
     const step = answer.json.ranks[0].step, said = lab.json?.breakdown_s, sum = names => said && names.reduce((all, of) => all + said[of], 0)
+    const gpus = lab.plan?.gpus, ranks = answer.json.ranks.length
     const rows = [['step', step.step_s, lab.json?.step_time_s], ['computing', step.computing_s, sum(['compute', 'recompute', 'optimizer'])],
-      ['communicating, alone', step.communicating_s - step.communicating_hidden_s, sum(['tp', 'pp', 'cp', 'ep', 'dp'])],
+      ['communicating alone, its waits too', step.communicating_s - step.communicating_hidden_s, sum(['tp', 'pp', 'cp', 'ep', 'dp'])],
       ['idle, host, other', step.idle_s + step.copying_s, sum(['bubble', 'host', 'other', 'offload'])]]
     const table = make('table', {id: 'recording', style: {width: 'auto'}}, make('tr', {}, ...[name, 'recorded', 'predicted', ''].map(text => make('th', {class: 'number', text}))),
       ...rows.map(([what, recorded, predicted]) => make('tr', {}, make('td', {text: what}), make('td', {class: 'number', text: seconds(recorded)}),
@@ -360,7 +398,8 @@ const recordingTab = {
       ...Object.entries(answer.json.ranks[0].kinds).filter(([, s]) => s > 0).map(([what, s]) => make('tr', {class: 'small'}, make('td', {text: what}), make('td', {class: 'number', text: seconds(s)}))))
     const picture = answer.written && make('img', {alt: `timeline of ${name}`, src: URL.createObjectURL(new Blob([answer.written], {type: 'image/svg+xml'}))})
     picture?.style.setProperty('max-width', '900px')
-    element.replaceChildren(make('div', {class: 'row', style: {'flex-wrap': 'nowrap'}}, table, picture))
+    element.replaceChildren(make('div', {class: 'small', text: `${name}: ${ranks} rank${ranks > 1 ? 's' : ''} recorded, beside the plan on the left${gpus ? ` on ${number(gpus)} GPUs` : ''}: they compare if it is that run's plan and model.`}),
+      make('div', {class: 'row', style: {'flex-wrap': 'nowrap'}}, table, picture))
   },
 }
 

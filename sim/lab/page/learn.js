@@ -2,6 +2,7 @@
 // ends on a published run of the same kind, with what was measured.
 
 import {make} from './look.js'
+import {nearest} from './results.js'
 import {change, state, view} from './state.js'
 
 const on70b = {model: 'llama-3-70b', cluster: 'dgx-h100', gpus: '64', 'seq-len': '4096'}
@@ -76,10 +77,11 @@ export const learnTab = {
     const isDone = Boolean(lab.json && lab.plan && task.judge(lab.json, lab.plan, lab))
     if (isDone && !done.has(String(at))) { done.add(String(at)); await view({done: [...done].join(',')}); list.children[at].textContent = `✓ ${at + 1} ${task.name}` }
     const published = isDone ? lab.published?.rows.filter(({row}) => row.source === task.run) : null
-    const row = published?.length ? published[Math.floor(published.length / 2)].row : null
+    const row = published?.length ? nearest({rows: published}, lab.plan, lab.json, state.options.get('model'), state.options.get('cluster'))[0]?.row ?? published[0].row : null
     element.append(make('p', {text: task.text, style: {'max-width': '900px', margin: '8px 0 4px'}}),
       make('details', {}, make('summary', {text: 'Hint', style: {border: 'none', background: 'none', padding: '0'}}), make('div', {class: 'small', text: task.hint})),
       make('p', {id: 'verdict', class: isDone ? 'faster' : 'small', role: 'status', text: isDone ? 'Done: the engine agrees.' : lab.json ? 'Not yet.' : 'This plan cannot run.'}),
+      isDone && tasks[at + 1] ? make('button', {text: `Next: ${tasks[at + 1].name}`, id: 'next-task', onclick: () => start(at + 1)}) : '',
       row ? make('div', {class: 'small'}, `A published run of the kind: ${row.model_name} on ${row.gpus} × ${row.cluster}, tp ${row.tp}, pp ${row.pp}, batch ${row.global_batch}: measured ${row.step_time_s} s a step. `,
         make('button', {text: 'Load it', onclick: () => lab.loadPublished(row)})) : '')
   },

@@ -2,7 +2,7 @@
 
 // Of what time is charged to, by the engine's names; Okabe and Ito's palette.
 export const chargeColours = {
-  compute: '#0072b2', recompute: '#56b4e9', tp: '#e69f00', pp: '#cc79a7', cp: '#f0a6c8', ep: '#d55e00', dp: '#009e73',
+  compute: '#0072b2', recompute: '#9e9ac8', tp: '#e69f00', pp: '#cc79a7', cp: '#f0a6c8', ep: '#d55e00', dp: '#009e73',
   bubble: '#c9ccd1', optimizer: '#f0e442', host: '#444a52', offload: '#8b5a2b', other: '#8d949e',
 }
 // Of ops on the compute stream: forward, input and weight gradients told apart by lightness.
@@ -10,7 +10,7 @@ export const actionColours = {F: '#5fa8d6', B: '#0072b2', I: '#2b8ac4', W: '#004
 export const memoryColours = {
   weights: '#0072b2', gradients: '#56b4e9', optimizer: '#f0e442', activations: '#e69f00', buffers: '#8d949e',
 }
-export const linkColours = ['#009e73', '#d55e00', '#cc79a7', '#0072b2', '#f0e442', '#56b4e9', '#e69f00', '#8d949e', '#444a52']
+export const linkColours = ['#0072b2', '#8b5a2b', '#cc79a7', '#009e73', '#f0e442', '#56b4e9', '#e69f00', '#8d949e', '#444a52']
 
 export function rgba(colour) { // as one number of an ImageData row
   const n = parseInt(colour.slice(1), 16)
@@ -30,7 +30,7 @@ export function seconds(s, digits = 3) {
 export function number(x, digits = 3) {
   if (x === null || !Number.isFinite(x)) return '–'
   const size = Math.abs(x)
-  if (size >= 1000) return Math.round(x).toLocaleString('en')
+  if (size >= Math.min(1000, 10 ** digits)) return Math.round(x).toLocaleString('en')
   return x === 0 ? '0' : Number.isInteger(x) ? String(x) : x.toPrecision(digits)
 }
 
@@ -43,7 +43,7 @@ export function bytes(b) {
 }
 
 export const share = (x, digits = 1) => x === null ? '–' : `${(100 * x).toFixed(digits)} %`
-export const change = x => `${x > 0 ? '+' : x < 0 ? '−' : ''}${(100 * Math.abs(x)).toFixed(Math.abs(x) < 0.1 ? 1 : 0)} %`
+export const change = x => `${x > 0.0005 ? '+' : x < -0.0005 ? '−' : ''}${(100 * Math.abs(x)).toFixed(Math.abs(x) < 0.1 ? 1 : 0)} %`
 
 // An element: make('div', {class: 'x', onclick: f, text: 'y'}, children…).
 export function make(tag, traits = {}, ...children) {

@@ -126,6 +126,12 @@ export class PlanPanel {
     }
   }
 
+  // Outlines the fields that a message names.
+  markNamed(message) {
+    for (const [name, {row}] of Object.entries(this.rows))
+      row.classList.toggle('named', new RegExp(`(^|[^\\w-])(--)?${name}( |=|:|,|$)`).test(message))
+  }
+
   // From explain --json: what neighbours do. null: not known yet.
   showAhead(explanation) {
     const found = {}

@@ -44,7 +44,8 @@ export const ranksTab = {
       drawShards(shards, lab, grid, this.rank)
       const n = Math.min(8, group?.ranks.length || 1)
       if (n < 2) return steps.replaceChildren()
-      const op = this.kind === 'dp' ? 'reduce_scatter' : 'all_reduce'
+      const op = opOf(this.kind, lab.plan)
+      if (!op) return steps.replaceChildren(make('div', {class: 'small', text: `${this.kind}: ${this.kind === 'pp' ? 'activations are sent from each stage to the next' : 'each rank sends each other its tokens'}`}))
       const shown = await ask({verb: 'collective', options: [['steps-of', 'ring'], ['gpus', String(n)], ['op', op]], aside: true}, signal).catch(() => null)
       if (!shown) return // another tab, or another plan
       steps.replaceChildren(collectiveView(`${op.replace('_', '-')} in a ring of ${n}${group.ranks.length > n ? ` of its ${group.ranks.length} ranks` : ''}`, shown.text || shown.errors, axisColours[this.kind] || '#0072b2'))
@@ -60,6 +61,11 @@ export const ranksTab = {
     }
     paint()
   },
+}
+
+// What a group of this kind does first with its ring. undefined: no such collective.
+function opOf(kind, plan) {
+  return {tp: plan.sequence_parallel ? 'all_gather' : 'all_reduce', dp: plan.zero > 0 ? 'reduce_scatter' : 'all_reduce', cp: 'all_gather'}[kind]
 }
 
 function listOf(ranks) {

@@ -25,9 +25,10 @@ export class ResultsPanel {
         big(memory.capacity_bytes ? share(memory.total_bytes / memory.capacity_bytes, 0) : bytes(memory.total_bytes),
           memory.fits ? 'of memory, fullest GPU' : 'of memory: does not fit', bytes(memory.total_bytes))),
       make('div', {class: 'small', id: 'interval', text: json.interval
-        ? `${seconds(json.interval.low_s)} to ${seconds(json.interval.high_s)} in ${Math.round(json.interval.level * 10)} of 10 cases like this: ${json.interval.like}` : ''}),
+        ? `${seconds(json.interval.low_s)} to ${seconds(json.interval.high_s)} in ${Math.round(json.interval.level * 10)} of 10 cases like this: ${json.interval.like}` : ''},
+        json.interval && !state.options.has('framework') ? make('button', {text: 'choose one', id: 'choose-framework', style: {'min-height': '0', padding: '0 4px', 'margin-left': '4px'}, onclick: () => document.getElementById('pick-framework').focus()}) : null),
       make('div', {class: 'small', text: `${number(json.tokens_per_s)} tokens/s` + (training
-        ? ` · ${number(training.days)} days, ${number(training.gpu_hours)} GPU-hours, $${number(training.dollars)} for ${state.options.get('tokens')} tokens` : '')}),
+        ? ` · ${number(training.days)} days, ${number(training.gpu_hours)} GPU-hours, $${number(training.dollars)} at $${number(training.dollars / training.gpu_hours)} a GPU-hour, for ${state.options.get('tokens')} tokens` : '')}),
       ...(memory.fits ? [] : [make('div', {class: 'wrong', id: 'misfit', text:
         `Does not fit: ${bytes(memory.total_bytes)} on rank ${memory.worst_rank}, of ${bytes(memory.capacity_bytes)}`})]),
       ...(json.warnings || []).map(text => make('div', {class: 'small', text: `⚠ ${typeof text === 'string' ? text : text.text || ''}`})))
@@ -48,12 +49,12 @@ export class ResultsPanel {
       swatch.style.setProperty('display', 'inline-block')
       swatch.style.setProperty('width', '8px')
       swatch.style.setProperty('background', chargeColours[name])
-      return make('tr', {'data-charge': name, 'data-seconds': s}, make('td', {}, swatch, ` ${name}`), make('td', {class: 'number', text: seconds(s)}),
+      return make('tr', {'data-charge': name, 'data-seconds': s}, make('td', {}, swatch, ` ${name}${['tp', 'pp', 'cp', 'ep', 'dp'].includes(name) ? ', exposed' : ''}`), make('td', {class: 'number', text: seconds(s)}),
         make('td', {class: 'number', text: share(s / json.step_time_s, 2)}))
     })
     rows.push(make('tr', {}, make('td', {}, make('b', {text: 'step'})), make('td', {class: 'number'}, make('b', {text: seconds(entries.reduce((a, [, s]) => a + s, 0))})),
       make('td', {class: 'number', text: share(entries.reduce((a, [, s]) => a + s, 0) / json.step_time_s, 2)})))
-    this.parts.where.replaceChildren(make('h2', {text: 'Where the time goes'}), stack, make('table', {}, ...rows))
+    this.parts.where.replaceChildren(make('h2', {text: 'Where the time goes', title: 'communication counts where no computing hides it'}), stack, make('table', {}, ...rows))
   }
 
   // Plans one option away that are faster and fit, each predicted; a click takes it.
@@ -62,18 +63,21 @@ export class ResultsPanel {
     if (!explanation) return this.parts.help.replaceChildren(title, make('div', {class: 'small', text: '…'}))
     const now = explanation.tokens_per_s, needsRoom = !this.json.memory.fits
     const better = explanation.sensitivity.filter(entry => !entry.impossible && entry.memory.fits && (needsRoom || entry.tokens_per_s > now * 1.001))
-      .sort((a, b) => b.tokens_per_s - a.tokens_per_s).slice(0, 6)
+      .sort((a, b) => changesTraining(a) - changesTraining(b) || b.tokens_per_s - a.tokens_per_s)
+    better.splice(0, better.length, ...better.filter(entry => !changesTraining(entry)).slice(0, 5), ...better.filter(changesTraining).slice(0, 2))
     const rows = better.map(entry => make('tr', {},
-      make('td', {}, make('button', {text: `${entry.option.slice(2)} ${entry.from} → ${entry.to}`, title: 'Take it', 'data-help': entry.option.slice(2),
-        onclick: () => take(entry)})),
+      make('td', {}, make('button', {text: `${entry.option.slice(2)} ${entry.from} → ${entry.to}`, title: changesTraining(entry) ? 'Take it: other numbers or another batch train otherwise' : 'Take it', 'data-help': entry.option.slice(2),
+        onclick: () => take(entry)}), changesTraining(entry) ? ' *' : null),
       make('td', {class: `number ${entry.tokens_per_s > now ? 'faster' : 'slower'}`, text: changeText(entry.tokens_per_s / now - 1)})))
     const what = (explanation.faster || []).map(({what, step_time_s}) => [what, step_time_s]).sort((a, b) => a[1] - b[1]).slice(0, 2)
-    this.parts.help.replaceChildren(title,
-      rows.length ? make('table', {}, ...rows) : make('div', {class: 'small', text: needsRoom ? 'No single option makes it fit.' : 'No single option is faster.'}),
-      make('div', {class: 'small', text: what.map(([name, s]) => `${name}: ${changeText(this.json.step_time_s / s - 1)} tokens/s`).join('; ')}))
+    this.parts.help.replaceChildren(...[title,
+      rows.length ? make('table', {}, ...rows) : null,
+      better.some(entry => !changesTraining(entry)) ? null : make('div', {class: 'small', id: 'no-next', text: `No option’s next value ${needsRoom ? 'makes it fit' : 'is faster'} by itself: “Plan search” below tries them together.`}),
+      better.some(changesTraining) ? make('div', {class: 'small', text: '* trains otherwise'}) : null,
+      make('div', {class: 'small', text: what.map(([name, s]) => `${name}: ${changeText(this.json.step_time_s / s - 1)} tokens/s`).join('; ')})].filter(Boolean))
   }
 
-  async near(rows, signal) {
+  async near(rows, signal, lab) {
     const title = make('h2', {text: 'Measured nearby'})
     if (!rows.length) return this.parts.near.replaceChildren(title, make('div', {class: 'small', text: 'No published step of a model this size is known.'}))
     const head = rows.head.join(','), text = [head, ...rows.map(row => row.line)].join('\n') + '\n'
@@ -83,14 +87,18 @@ export class ResultsPanel {
       const predicted = Number(line[of.predicted_step_time_s] || NaN), measured = Number(line[of.step_time_s])
       const error = predicted / measured - 1, row = rows[i].row
       const plan = ['tp', 'pp', 'cp', 'ep', 'dp'].filter(axis => Number(row[axis]) > 1).map(axis => `${axis} ${row[axis]}`).join(' ')
-      return make('tr', {title: `${row.id}: ${row.notes || row.source}`},
-        make('td', {text: `${row.model_name}, ${row.gpus} × ${row.cluster}`}, ), make('td', {class: 'number', text: seconds(measured)}),
+      const rate = row.global_batch * row.seq_len / row.gpus / measured
+      return make('tr', {title: `${row.id}: ${seconds(measured)} a step, batch ${row.global_batch} × ${row.seq_len}; ${row.notes || row.source}`},
+        make('td', {}, make('button', {class: 'link', text: `${row.model_name}, ${row.gpus} × ${row.cluster}`, title: 'Load this run', onclick: () => lab.loadPublished(row)})), make('td', {class: 'number', text: number(rate)}),
         make('td', {class: 'number', text: Number.isFinite(error) ? changeText(error) : '–'}), make('td', {class: 'small', text: plan}))
     })
     this.parts.near.replaceChildren(title, make('table', {}, make('tr', {class: 'small'}, make('td', {text: 'published run'}),
-      make('td', {class: 'number', text: 'measured'}), make('td', {class: 'number', text: 'we say'}), make('td', {text: 'plan'})), ...shown))
+      make('td', {class: 'number', text: 'tokens/s/GPU'}), make('td', {class: 'number', text: 'we say', title: 'how much longer or shorter the step is that we predict'}), make('td', {text: 'plan'})), ...shown))
   }
 }
+
+// With another batch or format it is not the same training any more.
+const changesTraining = ({option}) => ['--precision', '--recipe', '--global-batch', '--seq-len', '--train', '--freeze'].includes(option)
 
 // The options of a neighbour that were changed, and those that follow from them.
 export function take(entry) {

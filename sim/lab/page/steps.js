@@ -17,15 +17,17 @@ class Lane {
     this.end = new Float64Array(this.n)
     this.kind = new Uint8Array(this.n)
     this.what = new Int32Array(this.n)
+    this.ready = new Float64Array(this.n) // until then it waits for the others
     this.n = 0
   }
 
-  add(start, end, kind, what) {
+  add(start, end, kind, what, ready = start) {
     const i = this.n++
     this.start[i] = start
     this.end[i] = end
     this.kind[i] = kind
     this.what[i] = what
+    this.ready[i] = Math.min(Math.max(ready, start), end)
   }
 
   finish() { // by start; most are already
@@ -34,7 +36,7 @@ class Lane {
     for (let i = 1; i < this.n && isSorted; i++) isSorted = start[i - 1] <= start[i]
     if (!isSorted) {
       const order = Uint32Array.from(start.keys()).sort((a, b) => start[a] - start[b] || a - b)
-      for (const name of ['start', 'end', 'kind', 'what']) {
+      for (const name of ['start', 'end', 'kind', 'what', 'ready']) {
         const before = this[name]
         this[name] = before.slice()
         for (let i = 0; i < order.length; i++) this[name][i] = before[order[i]]
@@ -82,11 +84,12 @@ export class Step {
       for (let i = 0; i < arrays.op_rank.length; i++) {
         const start = arrays.op_start_ns[i] - begin, stop = arrays.op_end_ns[i] - begin, on = streams[arrays.op_stream[i]]
         if (stop > 0 && stop >= start && arrays.op_start_ns[i] >= 0)
-          put(lanes[arrays.op_rank[i] * laneNames.length + on], start, stop, on === 0 ? kindOfAction[arrays.op_action[i]] : kindOfLane[on], i)
+          put(lanes[arrays.op_rank[i] * laneNames.length + on], start, stop, on === 0 ? kindOfAction[arrays.op_action[i]] : kindOfLane[on], i, on === 0 ? undefined : arrays.op_ready_ns[i] - begin)
       }
       for (let i = 0; i < arrays.kernel_op.length; i++) {
         const stop = arrays.kernel_end_ns[i] - begin, on = streams[arrays.kernel_stream[i]], rank = arrays.op_rank[arrays.kernel_op[i]]
-        if (stop > 0) put(on === 0 ? this.kernels[rank] : lanes[rank * laneNames.length + on], arrays.kernel_start_ns[i] - begin, stop, arrays.kernel_charge[i], -1 - i)
+        const of = arrays.kernel_charge[i] === kind.compute ? kindOfAction[arrays.op_action[arrays.kernel_op[i]]] : arrays.kernel_charge[i]
+        if (stop > 0) put(on === 0 ? this.kernels[rank] : lanes[rank * laneNames.length + on], arrays.kernel_start_ns[i] - begin, stop, of, -1 - i)
       }
       for (let i = 0; i < arrays.idle_rank.length; i++)
         put(this.idle[arrays.idle_rank[i]], arrays.idle_start_ns[i] - begin, arrays.idle_end_ns[i] - begin, arrays.idle_charge[i], i)
@@ -94,7 +97,7 @@ export class Step {
     const all = [...lanes, ...this.kernels, ...this.idle]
     visit(lane => { lane.n++ })
     for (const lane of all) lane.allocate()
-    visit((lane, start, stop, of, what) => lane.add(Math.max(start, 0), stop, of, what))
+    visit((lane, start, stop, of, what, ready) => lane.add(Math.max(start, 0), stop, of, what, ready))
     for (const lane of all) lane.finish()
     this.ranks = []
     for (let rank = 0; rank < this.nRanks; rank++)

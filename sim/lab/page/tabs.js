@@ -32,14 +32,14 @@ export const abTab = {
     if (!pinned || !lab.json || !lab.pinnedAnswer?.json) return
     const a = lab.pinnedAnswer.json, b = lab.json
     const rows = [['step time', a.step_time_s, b.step_time_s, seconds], ['tokens/s per GPU', a.tokens_per_s_per_gpu, b.tokens_per_s_per_gpu, number],
-      ['MFU', a.mfu, b.mfu, share], ['bubble', a.bubble_fraction, b.bubble_fraction, share], ['memory', a.memory.total_bytes, b.memory.total_bytes, bytes],
+      ['MFU', a.mfu, b.mfu, share], ['bubble fraction', a.bubble_fraction, b.bubble_fraction, share], ['memory', a.memory.total_bytes, b.memory.total_bytes, bytes],
       ...Object.keys(b.breakdown_s).filter(k => a.breakdown_s[k] || b.breakdown_s[k]).map(k => [k, a.breakdown_s[k], b.breakdown_s[k], seconds])]
     const before = lab.pinnedOptions, names = new Set([...before.keys(), ...state.options.keys()])
     const differ = [...names].filter(name => before.get(name) !== state.options.get(name) || state.pinnedFiles[name] !== filesOf(state.options)[name])
     element.append(make('div', {class: 'row'},
       make('table', {id: 'ab', style: {width: 'auto'}}, make('tr', {}, ...['', 'A', 'B', 'B − A'].map(text => make('th', {class: 'number', text}))),
         ...rows.map(([name, x, y, show]) => make('tr', {}, make('td', {text: name}), make('td', {class: 'number', text: show(x)}), make('td', {class: 'number', text: show(y)}),
-          make('td', {class: 'number', text: x ? changeText(y / x - 1) : show(y - x)})))),
+          make('td', {class: 'number', text: show === share ? `${y < x ? '−' : '+'}${(100 * Math.abs(y - x)).toFixed(1)} points` : x ? changeText(y / x - 1) : show(y - x)})))),
       make('table', {style: {width: 'auto'}}, make('tr', {}, ...['option', 'A', 'B'].map(text => make('th', {text}))),
         ...differ.map(name => make('tr', {}, make('td', {text: name}), make('td', {text: before.get(name) ?? '–'}), make('td', {text: state.options.get(name) ?? '–'}))))))
   },
@@ -82,7 +82,8 @@ export const mapTab = {
     for (const down of ys) {
       const row = make('tr', {}, make('th', {class: 'number', text: down}))
       for (const across of xs) {
-        const cell = make('td', {class: 'number cell', text: '·', tabindex: '0', role: 'button'})
+        const isHere = [[x, across], [y, down]].every(([name, value]) => String(lab.plan?.[name.replace(/-/g, '_')]) === String(value))
+        const cell = make('td', {class: `number cell${isHere ? ' here' : ''}`, text: '·', tabindex: '0', role: 'button'})
         const changes = {[x]: across, [y]: down}
         if (!('dp' in changes) && state.options.has('gpus')) changes.dp = null
         const load = () => change(changes)
@@ -97,12 +98,16 @@ export const mapTab = {
     }
     let done = 0
     await Promise.all(cells.map(async one => {
-      const {json, why} = await trial(one.changes, signal)
+      let {json, why} = await trial(one.changes, signal)
+      if (!json && (state.options.has('chunks') || state.options.has('schedule'))) { // of another pipeline
+        const changes = {chunks: null, schedule: null, ...one.changes}, other = await trial(changes, signal)
+        if (other.json) { json = other.json; one.label += ', chunks and schedule left out'; Object.assign(one.changes, changes) }
+      }
       one.json = json
       one.cell.textContent = json ? (json.memory.fits ? share(json.mfu) : 'memory') : '–'
       one.cell.title = json ? `${one.label}: ${seconds(json.step_time_s)}, ${share(json.mfu)} MFU, ${bytes(json.memory.total_bytes)}${json.memory.fits ? '' : ': does not fit'}` : `${one.label}: ${why}`
       one.cell.classList.toggle('small', !json || !json.memory.fits)
-      say.textContent = `${++done} of ${cells.length}; MFU; a click loads the plan`
+      say.textContent = `${++done} of ${cells.length}; MFU (– impossible, memory: does not fit; bold the best, framed this plan); a click loads the plan`
     }))
     const best = Math.max(...cells.map(({json}) => json?.memory.fits ? json.tokens_per_s_per_gpu : 0))
     for (const {cell, json} of cells) {
@@ -179,10 +184,10 @@ export const searchTab = {
     if (!lab.plan) return element.replaceChildren()
     const what = state.view.objective || 'tokens_per_s'
     const choice = make('select', {'aria-label': 'objective', onchange: async event => { await view({objective: event.target.value}); lab.showTab() }},
-      ...['tokens_per_s', 'cost', 'mfu'].map(value => make('option', {value, text: value, selected: value === what})))
+      ...['tokens_per_s', 'cost', 'mfu'].map(value => make('option', {value, text: {tokens_per_s: 'fastest', cost: 'cheapest', mfu: 'highest MFU'}[value], selected: value === what})))
     const out = make('div', {class: 'small', text: 'searching…'})
     element.replaceChildren(make('div', {class: 'row', style: {'margin-bottom': '4px'}}, choice,
-      make('span', {class: 'small', text: 'the best plans for this model, cluster, GPUs and batch; all other options as they are'})), out)
+      make('span', {class: 'small', text: `the best plans for this model, cluster, GPUs and batch; searched: ${axes.join(', ')}; all other options as they are`})), out)
     const options = withChanges(Object.fromEntries(axes.map(name => [name, null])))
     options.set('gpus', String(lab.plan.gpus))
     options.set('global-batch', String(lab.plan.global_batch))
@@ -200,9 +205,9 @@ export const searchTab = {
       ...plans.map((entry, i) => make('tr', {}, make('td', {}, make('button', {text: 'Load', onclick: () => load(entry)})),
         make('td', {text: entry.options.replace(/--(gpus|global-batch|seq-len) \S+ ?/g, '').replace(/--/g, '')}), make('td', {class: 'number', text: seconds(entry.step_time_s)}),
         make('td', {class: 'number', text: share(entry.mfu)}), make('td', {class: 'number', text: bytes(entry.memory.total_bytes)}),
-        make('td', {class: 'small', text: json.recommended?.rank === i ? `simplest of ${json.recommended.tied.length} within ±${share(json.recommended.tied_within, 0)}` : ''})))),
+        make('td', {class: 'small', text: json.recommended?.rank === i ? `recommended: the simplest of ${json.recommended.tied.length} that predictions cannot tell apart` : ''})))),
       make('div', {class: 'small'}, make('div', {text: `${number(json.search.configurations)} configurations: ${number(losers.impossible)} impossible, ${number(losers.out_of_memory)} without room, `
-        + `${number(losers.beaten_by_bound)} beaten by a bound, ${number(json.search.simulated)} simulated.`}),
+        + `${number(losers.beaten_by_bound)} beaten by a bound, ${number(json.search.simulated)} simulated; the others are copies of these.`}),
         ...(losers.impossible_reasons || []).slice(0, 4).map(({reason, count}) => make('div', {text: `${number(count)}: ${reason}`}))))
   },
 }

@@ -303,6 +303,9 @@ export class Timeline {
   // Fill `row` with a lane's spans. `pale`: as a background.
   paintRow(row, lane, colours, left, pxPerNs, fromNs, isPale, critical) {
     const w = row.length
+    if (this.cover?.length !== w) [this.cover, this.tint] = [new Float32Array(w), new Uint32Array(w)]
+    const {cover, tint} = this // of spans that are thinner than a pixel
+    let thinFrom = w, thinTo = 0
     for (let i = lane.from(fromNs); i < lane.start.length; i++) {
       const a = left + (lane.start[i] - fromNs) * pxPerNs
       if (a >= w) break
@@ -310,9 +313,20 @@ export class Timeline {
       const b = left + (lane.end[i] - fromNs) * pxPerNs
       const x0 = Math.max(left, Math.round(a)), x1 = Math.min(w, Math.max(Math.round(b), Math.round(a) + 1))
       const colour = critical ? this.criticalColour : isPale ? pale(colours[lane.kind[i]], this.isDark) : colours[lane.kind[i]]
-      for (let x = x0; x < x1; x++) row[x] = colour
+      if (b - a < 1 && !critical) {
+        const x = Math.max(left, Math.floor(a))
+        cover[x] += b - a
+        tint[x] = colour
+        thinFrom = Math.min(thinFrom, x)
+        thinTo = Math.max(thinTo, x + 1)
+        continue
+      }
+      const waits = isPale || critical ? x0 : Math.min(x1, Math.round(left + (lane.ready[i] - fromNs) * pxPerNs))
+      for (let x = x0; x < waits; x++) row[x] = pale(colour, this.isDark)
+      for (let x = Math.max(x0, waits); x < x1; x++) row[x] = colour
       if (!isPale && !critical && x1 - x0 > 4 && a >= left) row[x0] = shade(colour)
     }
+    for (let x = thinFrom; x < thinTo; x++) if (cover[x] > 0) { row[x] = mix(row[x], tint[x], Math.min(1, Math.max(0.15, cover[x]))); cover[x] = 0 }
   }
 
   drawTimeline() {
@@ -439,8 +453,8 @@ export class Timeline {
   }
 
   curves() { // of the chosen rank
-    const {step, capacity} = this.steps[0]
-    this.memory ??= {...step.memoryOf(this.rank), links: step.linksOf(this.rank), capacity}
+    const {step, capacity, reserved} = this.steps[0]
+    this.memory ??= {...step.memoryOf(this.rank), links: step.linksOf(this.rank), capacity, reserved: reserved || 0}
     return this.memory
   }
 
@@ -452,8 +466,8 @@ export class Timeline {
       }
       return
     }
-    const {step} = this.steps[0], {times, rows, links, capacity} = this.curves()
-    this.drawMemory(step, times, rows, capacity)
+    const {step} = this.steps[0], {times, rows, links, capacity, reserved} = this.curves()
+    this.drawMemory(step, times, rows, capacity, reserved)
     this.drawLinks(step, links)
   }
 
@@ -478,9 +492,10 @@ export class Timeline {
       visit(i, Math.max(LEFT, this.xOf(times[i], width)), Math.min(width, i + 1 < n ? this.xOf(times[i + 1], width) : width))
   }
 
-  drawMemory(step, times, rows, capacity) {
+  // `reserved`: what context and libraries take besides, the same all the time.
+  drawMemory(step, times, rows, capacity, reserved) {
     let most = 0
-    const sums = rows.map(row => { const sum = row.reduce((a, b) => a + b, 0); most = Math.max(most, sum); return sum })
+    const sums = rows.map(row => { const sum = row.reduce((a, b) => a + b, reserved); most = Math.max(most, sum); return sum })
     const top = Math.max(most, capacity || 0) * 1.04 || 1
     const {c, width, yOf} = this.frame('memory', `memory, ${step.rankName(this.rank)}`, top, () => `peak ${bytes(most)}`)
     const kinds = step.arrays.memory_kinds
@@ -490,7 +505,17 @@ export class Timeline {
       for (let x = Math.floor(x0); x < Math.max(Math.floor(x0) + 1, Math.ceil(x1)); x++)
         if (sums[i] >= total[x]) { total[x] = sums[i]; kinds.forEach((_, k) => { columns[k][x] = rows[i][k] }) }
     })
-    const under = new Float32Array(total.length)
+    const under = new Float32Array(total.length).fill(reserved)
+    c.fillStyle = css('--line')
+    c.fillRect(LEFT + 1, yOf(reserved), width - LEFT - 2, yOf(0) - yOf(reserved))
+    c.font = '9px system-ui, "DejaVu Sans", sans-serif'
+    kinds.filter((_, k) => rows.some(row => row[k] > 0)).forEach((kind, k) => {
+      c.fillStyle = memoryColours[kind] || '#8d949e'
+      c.fillRect(4, 33 + 11 * k, 7, 7)
+      c.fillStyle = css('--faint')
+      c.fillText(kind, 14, 37 + 11 * k, LEFT - 18)
+    })
+    c.font = '11px system-ui, "DejaVu Sans", sans-serif'
     kinds.forEach((kind, k) => {
       c.fillStyle = memoryColours[kind] || '#8d949e'
       c.beginPath()
@@ -510,8 +535,11 @@ export class Timeline {
       c.lineTo(width, y)
       c.stroke()
       c.setLineDash([])
+      const word = most > capacity ? `${bytes(most)}: does not fit in ${bytes(capacity)}` : `capacity ${bytes(capacity)}`
+      c.fillStyle = css('--panel')
+      c.fillRect(LEFT + 3, y + 2, c.measureText(word).width + 6, 13)
       c.fillStyle = most > capacity ? css('--bad') : css('--faint')
-      c.fillText(most > capacity ? `${bytes(most)}: does not fit in ${bytes(capacity)}` : `capacity ${bytes(capacity)}`, LEFT + 6, y + 8)
+      c.fillText(word, LEFT + 6, y + 9)
     }
   }
 
@@ -544,7 +572,7 @@ export class Timeline {
     if (i < 0 || event.clientX - box.left < LEFT) { this.tip.hidden = true; return }
     const labels = name === 'memory' ? step.arrays.memory_kinds : step.arrays.links
     const lines = [...of.rows[i]].map((value, k) => `${labels[k]}: ${name === 'memory' ? bytes(value) : (100 * value).toFixed(0) + ' %'}`)
-    if (name === 'memory') lines.push(`in all: ${bytes([...of.rows[i]].reduce((a, b) => a + b, 0))}`)
+    if (name === 'memory') lines.push(`context and libraries: ${bytes(of.reserved)}`, `in all: ${bytes([...of.rows[i]].reduce((a, b) => a + b, of.reserved))}`)
     this.tip.textContent = [`${step.rankName(this.rank)} at ${seconds(time * 1e-9, 4)}`, ...lines].join('\n')
     this.tip.hidden = false
     this.placeTip(event)
@@ -556,7 +584,12 @@ function shade(colour) { // a darker edge
   return (255 << 24 | part(16) | part(8) | part(0)) >>> 0
 }
 
-function pale(colour, isDark) { // toward the background
+function mix(under, over, part) {
+  const at = shift => ((under >>> shift & 255) * (1 - part) + (over >>> shift & 255) * part) << shift
+  return (255 << 24 | at(16) & 0xff0000 | at(8) & 0xff00 | at(0) & 255) >>> 0
+}
+
+export function pale(colour, isDark) { // toward the background
   const mix = shift => (((colour >>> shift & 255) * 0.42 + (isDark ? 28 : 255) * 0.58) & 255) << shift
   return (255 << 24 | mix(16) | mix(8) | mix(0)) >>> 0
 }
