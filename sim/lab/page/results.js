@@ -59,6 +59,7 @@ export class ResultsPanel {
 
   // Plans one option away that are faster and fit, each predicted; a click takes it.
   help(explanation) {
+    const isTask = state.view.tab === 'Learn' && state.view.task !== undefined // which is to be found without it
     const title = make('h2', {text: 'What would help'})
     if (!explanation) return this.parts.help.replaceChildren(title, make('div', {class: 'small', text: '…'}))
     const now = explanation.tokens_per_s, needsRoom = !this.json.memory.fits
@@ -70,11 +71,11 @@ export class ResultsPanel {
         onclick: () => take(entry)}), changesTraining(entry) ? ' *' : null),
       make('td', {class: `number ${entry.tokens_per_s > now ? 'faster' : 'slower'}`, text: changeText(entry.tokens_per_s / now - 1)})))
     const what = (explanation.faster || []).map(({what, step_time_s}) => [what, step_time_s]).sort((a, b) => a[1] - b[1]).slice(0, 2)
-    this.parts.help.replaceChildren(...[title,
-      rows.length ? make('table', {}, ...rows) : null,
+    const parts = [      rows.length ? make('table', {}, ...rows) : null,
       better.some(entry => !changesTraining(entry)) ? null : make('div', {class: 'small', id: 'no-next', text: `No option’s next value ${needsRoom ? 'makes it fit' : 'is faster'} by itself: “Plan search” below tries them together.`}),
       better.some(changesTraining) ? make('div', {class: 'small', text: '* trains otherwise'}) : null,
-      make('div', {class: 'small', text: what.map(([name, s]) => `${name}: ${changeText(this.json.step_time_s / s - 1)} tokens/s`).join('; ')})].filter(Boolean))
+      make('div', {class: 'small', text: what.map(([name, s]) => `${name}: ${changeText(this.json.step_time_s / s - 1)} tokens/s`).join('; ')})].filter(Boolean)
+    this.parts.help.replaceChildren(title, ...(isTask ? [make('details', {}, make('summary', {class: 'small', text: 'Show it: the task is to be found without'}), ...parts)] : parts))
   }
 
   async near(rows, signal, lab) {
