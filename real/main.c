@@ -19,6 +19,7 @@ static const Command commands[] = {
 int main(int argc, char **argv) {
   const VerbTable table = {.program = "stepreal",
                            .usage = "[mpirun -n RANKS] stepreal VERB [OPTION…]",
+                           .about = "Executes a training step that stepsim predicts, on this machine's processors.",
                            .statuses = "0 done, 1 the run failed or its numbers are wrong, 2 bad usage or input.",
                            .commands = commands,
                            .n_commands = G_N_ELEMENTS(commands),

@@ -45,6 +45,7 @@ static const Command commands[] = {
 int main(int argc, char **argv) {
   const VerbTable table = {.program = "stepsim",
                            .usage = "stepsim VERB [OPTION…]",
+                           .about = "Predicts a training step of a transformer on a cluster under a parallel plan.",
                            .statuses =
                                "0 done, 1 the configuration is impossible or does not fit, 2 bad usage or input.",
                            .commands = commands,

@@ -31,7 +31,7 @@ static const struct {
                          "with --tokens: nodes that stand by and are paid for (default: another is always at hand)",
                          "N"},
     [TRAINING_ELASTIC] = {"elastic",
-                          "with --tokens: when nodes are lost, off (wait for others, default), restart (with a smaller "
+                          "with --tokens, when nodes are lost: off (wait for others, default), restart (with a smaller "
                           "dp) or live (other dp ranks go on)",
                           "HOW"},
     [TRAINING_PLOT] = {"run-plot", "with --tokens: draw a run over its days: progress, dp, interruptions",

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "completion.h"
 #include "data_path.h"
 #include "error.h"
 #include "number_list.h"
@@ -58,6 +59,14 @@ static char *help_text(const Parser *parser) {
   char *text = g_option_context_get_help(context, TRUE, NULL);
   g_option_context_free(context);
   return text;
+}
+
+/* The candidates for the last word behind --complete. */
+static gboolean answer_completion(const Parser *parser, int argc, char **argv, GError **error) {
+  const Completed verb = {parser_entries(parser), parser->words, {parser->summary, parser->example}};
+  g_autofree char *text = completion_of(&verb, argc - 2, argv + 2);
+  g_set_error_literal(error, STEPSIM_ERROR, STEPSIM_ERROR_HELP, text); /* as it is, tabs included */
+  return FALSE;
 }
 
 static gboolean asks_for_help(int argc, char **argv) {
@@ -170,15 +179,8 @@ static gboolean fail_unknown_option(Parser *parser, const char *name, GError **e
                     question != NULL ? question : "");
 }
 
-/* The entry named by the first `length` bytes of `name`; NULL: none. */
 static const GOptionEntry *find_name(const Parser *parser, const char *name, gsize length) {
-  for (guint i = 0; i < parser->entries->len; i++) {
-    const GOptionEntry *entry = &g_array_index(parser->entries, GOptionEntry, i);
-    if (entry->long_name[0] == name[0] && strncmp(entry->long_name, name, length) == 0 &&
-        entry->long_name[length] == '\0')
-      return entry;
-  }
-  return NULL;
+  return completion_entry(parser_entries(parser), name, length);
 }
 
 /* The entry of "--name" or "--name=value"; NULL: none. */
@@ -283,12 +285,10 @@ static gboolean is_same_file(const char *a, const char *b) {
 
 /* Whether an argument names the file, or something shipped that is in it. */
 static gboolean means_file(const char *argument, const char *file) {
-  static const char *const shipped[][2] = {
-      {"models", ".json"}, {"topologies", ".yaml"}, {"topologies/frameworks", ".yaml"}, {"topologies/gpus", ".yaml"}};
   if (is_same_file(argument, file))
     return TRUE;
-  for (gsize i = 0; i < G_N_ELEMENTS(shipped); i++) {
-    g_autofree char *path = data_path_find(shipped[i][0], argument, shipped[i][1], NULL);
+  for (int i = 0; i < N_SHIPPED; i++) {
+    g_autofree char *path = data_path_find(shipped[i].subdir, argument, shipped[i].suffix, NULL);
     if (path != NULL && is_same_file(path, file))
       return TRUE;
   }
@@ -352,6 +352,8 @@ static gboolean check_files(const Parser *parser, char **words, GError **error) 
 }
 
 gboolean parser_run(Parser *parser, int *argc, char ***argv, gboolean allows_words, GError **error) {
+  if (*argc > 1 && strcmp((*argv)[1], PARSER_COMPLETE) == 0)
+    return answer_completion(parser, *argc, *argv, error);
   if (asks_for_help(*argc, *argv)) {
     g_autofree char *text = help_text(parser);
     return fail_help(error, "%s", text);

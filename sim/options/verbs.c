@@ -3,16 +3,19 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "completion.h"
 #include "error.h"
 #include "no_memory.h"
+#include "parser.h"
 #include "suggest.h"
 
 static void print_usage(const VerbTable *table, FILE *out) {
   if (table->is_silent)
     return;
-  fprintf(out, "usage: %s\n\n", table->usage);
+  fprintf(out, "usage: %s\n\n%s\n\n", table->usage, table->about);
   for (gsize i = 0; i < table->n_commands; i++)
     fprintf(out, "  %-12s %s\n", table->commands[i].name, table->commands[i].summary);
   fprintf(out,
@@ -44,6 +47,35 @@ static void hold_standard_streams(void) {
     close(fd);
 }
 
+/* Run the verb with argv[0] its name. */
+static int run_command(const VerbTable *table, const Command *command, int argc, char **argv, GError **error) {
+  g_autofree char *name = g_strdup_printf("%s %s", table->program, command->name);
+  g_set_prgname(name);
+  return command->run(argc, argv, error);
+}
+
+static const char *const others[][2] = {
+    {"help", "the options of a verb"}, {"--help", "all verbs"}, {"--version", "the program's version"}};
+
+/* PROGRAM --complete WORD…: what the last word may be. A verb answers for its own. */
+static int complete(const VerbTable *table, int argc, char **argv, GError **error) {
+  const char *verb = argc > 3 ? argv[2] : NULL, *typed = argc > 2 ? argv[argc - 1] : "";
+  for (gsize i = 0; i < table->n_commands && verb != NULL; i++)
+    if (strcmp(table->commands[i].name, verb) == 0) {
+      g_autofree char **words = g_memdup2(argv + 1, (gsize)argc * sizeof *argv);
+      words[0] = argv[2];
+      words[1] = argv[1];
+      return run_command(table, &table->commands[i], argc - 1, words, error);
+    }
+  g_autoptr(GString) text = g_string_new(NULL);
+  for (gsize i = 0; i < table->n_commands && (verb == NULL || (strcmp(verb, "help") == 0 && argc == 4)); i++)
+    completion_offer(text, typed, "", table->commands[i].name, table->commands[i].summary);
+  for (gsize i = 0; i < G_N_ELEMENTS(others) && verb == NULL; i++)
+    completion_offer(text, typed, "", others[i][0], others[i][1]);
+  g_set_error_literal(error, STEPSIM_ERROR, STEPSIM_ERROR_HELP, text->str); /* as it is, tabs included */
+  return 0;
+}
+
 static int run(const VerbTable *table, int argc, char **argv, GError **error) {
   static const char *const help[] = {"--help", "-h", "help", NULL};
   if (argc < 2) {
@@ -62,12 +94,10 @@ static int run(const VerbTable *table, int argc, char **argv, GError **error) {
     printf("%s " STEPSIM_VERSION "\n", table->program);
     return 0;
   }
+  if (strcmp(argv[1], PARSER_COMPLETE) == 0)
+    return complete(table, argc, argv, error);
   const Command *command = find_command(table, argv[1], error);
-  if (command == NULL)
-    return 2;
-  g_autofree char *name = g_strdup_printf("%s %s", table->program, command->name);
-  g_set_prgname(name);
-  return command->run(argc - 1, argv + 1, error);
+  return command != NULL ? run_command(table, command, argc - 1, argv + 1, error) : 2;
 }
 
 static int status_of(const GError *error) {

@@ -13,6 +13,7 @@ typedef struct {
 typedef struct {
   const char *program;  /* "stepsim" */
   const char *usage;    /* "stepsim VERB [OPTION…]" */
+  const char *about;    /* what the program does, in a line */
   const char *statuses; /* meanings of the exit statuses */
   const Command *commands;
   gsize n_commands;
