@@ -5,7 +5,11 @@ OUT = out
 # published steps and configurations that ran out of memory: measured.csv, out_of_memory.csv
 MEASURED = ../shared/measured
 
-.PHONY: all programs deps demo check sanitize fuzz golden bench speed validation validation-cpu figures schedules plots clean
+# where `make install` puts things, and the folder that stands for / meanwhile
+PREFIX = /usr/local
+DESTDIR =
+
+.PHONY: all programs install uninstall deps demo check sanitize fuzz golden bench speed validation validation-cpu figures schedules plots clean
 
 all:
 	@.ci/setup "$(BUILD)"
@@ -15,6 +19,14 @@ all:
 programs:
 	@.ci/setup "$(BUILD)"
 	@ninja -C "$(BUILD)" programs
+
+# programs, data, documentation, man pages and completion; another prefix configures the build folder anew
+install:
+	@.ci/install "$(BUILD)" "$(PREFIX)" "$(abspath $(DESTDIR))"
+
+# what the last `make install` or `meson install` put there
+uninstall:
+	@ninja -C "$(BUILD)" uninstall
 
 deps:
 	@.ci/deps

@@ -3,8 +3,8 @@
  *
  *     .   $STEPSIM_DATA   the source folder   the installed data
  *
- * An installed program, or one in a staged installation (DESTDIR), searches the data installed with it before the
- * folder it was built from. */
+ * An installed program takes the data installed with it, wherever the installation was staged (DESTDIR) or moved to,
+ * and not those of the folder it was built from. */
 #include "data_path.h"
 
 #include <errno.h>
@@ -22,19 +22,20 @@ enum { N_ROOTS = 4 };
 static const gsize largest_file_bytes = 64u << 20;
 
 typedef struct {
-  const char *folders[N_ROOTS]; /* one may be NULL ($STEPSIM_DATA unset) */
-  char *installed;              /* the last or the last but one of `folders` */
+  const char *folders[N_ROOTS]; /* NULL: none */
+  char *installed;              /* one of `folders` */
 } Roots;
 
-/* The data installed with the running program; NULL: it does not run from where programs are installed. Owned by the
- * caller. */
+/* The data installed with the running program, which lie from it as the two were to be installed; NULL: there are none.
+ * Owned by the caller. */
 static char *find_installed_data(void) {
   g_autofree char *program = g_file_read_link("/proc/self/exe", NULL);
   g_autofree char *folder = program != NULL ? g_path_get_dirname(program) : NULL;
   if (folder == NULL || !g_str_has_suffix(folder, STEPSIM_INSTALL_PROGRAMS))
     return NULL;
-  g_autofree char *stage = g_strndup(folder, strlen(folder) - strlen(STEPSIM_INSTALL_PROGRAMS));
-  return g_strconcat(stage, STEPSIM_INSTALL_DATA, NULL);
+  g_autofree char *prefix = g_strndup(folder, strlen(folder) - strlen(STEPSIM_INSTALL_PROGRAMS));
+  g_autofree char *data = g_strconcat(prefix, STEPSIM_INSTALL_DATA, NULL);
+  return g_file_test(data, G_FILE_TEST_IS_DIR) ? g_steal_pointer(&data) : NULL;
 }
 
 /* NULL: there is none. Owned by the caller. */
@@ -46,13 +47,9 @@ static char *realpath_of(const char *path) {
 
 static Roots roots_new(void) {
   char *installed = find_installed_data();
-  Roots roots = {{".", g_getenv("STEPSIM_DATA"), installed, STEPSIM_SOURCE_DATA}, installed};
   if (installed != NULL)
-    return roots;
-  roots.installed = g_strdup(STEPSIM_INSTALL_DATA);
-  roots.folders[2] = STEPSIM_SOURCE_DATA;
-  roots.folders[3] = roots.installed;
-  return roots;
+    return (Roots){{".", g_getenv("STEPSIM_DATA"), installed}, installed};
+  return (Roots){{".", g_getenv("STEPSIM_DATA"), STEPSIM_SOURCE_DATA, STEPSIM_PREFIX STEPSIM_INSTALL_DATA}};
 }
 
 static void roots_clear(Roots *roots) {
