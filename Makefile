@@ -9,7 +9,7 @@ MEASURED = ../shared/measured
 PREFIX = /usr/local
 DESTDIR =
 
-.PHONY: all programs install uninstall deps demo check sanitize fuzz golden bench speed validation validation-cpu figures schedules plots clean
+.PHONY: all programs install uninstall deb deps demo check sanitize fuzz golden bench speed validation validation-cpu figures schedules plots clean
 
 all:
 	@.ci/setup "$(BUILD)"
@@ -27,6 +27,10 @@ install:
 # what the last `make install` or `meson install` put there
 uninstall:
 	@ninja -C "$(BUILD)" uninstall
+
+# Debian packages in $(BUILD)-deb, of a build of their own
+deb:
+	@.ci/deb "$(BUILD)-deb"
 
 deps:
 	@.ci/deps
@@ -97,4 +101,4 @@ plots: deps
 	docs/plots.sh "$(BUILD)/sim/stepsim" docs/plots
 
 clean:
-	rm -rf "$(BUILD)" "$(BUILD)-sanitize" "$(BUILD)-sanitize-all" "$(BUILD)-fuzz" "$(OUT)"
+	rm -rf "$(BUILD)" "$(BUILD)-sanitize" "$(BUILD)-sanitize-all" "$(BUILD)-fuzz" "$(BUILD)-deb" "$(OUT)"
