@@ -7,6 +7,7 @@
 #include "data_path.h"
 #include "error.h"
 #include "fit_report.h"
+#include "framework_releases.h"
 #include "output.h"
 #include "parallel.h"
 #include "parser.h"
@@ -32,12 +33,18 @@ static void clear_options(FitOptions *o) {
   g_strfreev(o->nccl_tests);
 }
 
-static gboolean check_framework(const char *name, GError **error) {
-  g_auto(GStrv) files = name != NULL ? framework_files(name, error) : NULL;
-  if (name == NULL || files != NULL)
-    return TRUE;
-  g_prefix_error(error, "--framework: ");
-  return FALSE;
+/* The name becomes that of its file, as rows name it. */
+static gboolean find_framework(char **name, GError **error) {
+  g_auto(FrameworkChoice) choice = {0};
+  g_auto(GStrv) files =
+      *name != NULL && framework_choose(*name, &choice, error) ? framework_files(choice.file, error) : NULL;
+  if (*name != NULL && files == NULL) {
+    g_prefix_error(error, "--framework: ");
+    return FALSE;
+  }
+  g_free(*name);
+  *name = g_steal_pointer(&choice.file);
+  return TRUE;
 }
 
 static gboolean check_options(FitOptions *o, GError **error) {
@@ -48,7 +55,7 @@ static gboolean check_options(FitOptions *o, GError **error) {
     return fail_input(error, "--jobs: found %d, expected 1 to %d", o->jobs, MOST_JOBS);
   if (o->suggest < 0 || o->suggest > MOST_SUGGESTED)
     return fail_input(error, "--suggest: found %d, expected 0 to %d", o->suggest, MOST_SUGGESTED);
-  return check_framework(o->framework, error) && parse_switch("--releases", o->releases, &o->by_release, error) &&
+  return find_framework(&o->framework, error) && parse_switch("--releases", o->releases, &o->by_release, error) &&
          output_check_printed(printed, &o->no_report, error);
 }
 
@@ -69,7 +76,7 @@ static gboolean parse_options(FitOptions *o, int *argc, char ***argv, GError **e
       {"cluster", 0, 0, G_OPTION_ARG_FILENAME, &o->cluster,
        "what is known of the machine: a name in topologies/, or a file; required", "NAME"},
       {"framework", 0, 0, G_OPTION_ARG_STRING, &o->framework,
-       "framework of all runs: a name in topologies/frameworks, or a file (default: as the rows say)", "NAME"},
+       "framework of all runs: a product, PRODUCT@RELEASE or a file (default: as the rows say)", "NAME"},
       {"trace", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->traces,
        "take the rate of products and attention from what a profiler recorded (stepsim trace); repeat for more",
        "FILE"},

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "data_path.h"
+#include "framework.h"
+#include "framework_releases.h"
 #include "json_values.h"
 #include "plan_schedule.h"
 
@@ -32,6 +34,19 @@ static void add_names(JsonBuilder *builder, const char *key, const char *const *
 static void add_listed(JsonBuilder *builder, const char *key, const char *subdir, const char *suffix) {
   g_auto(GStrv) names = data_path_list(subdir, suffix);
   add_names(builder, key, (const char *const *)names);
+}
+
+/* And how those are called that rows name by a file whose name is a product's. */
+static void add_frameworks(JsonBuilder *builder) {
+  g_auto(GStrv) names = framework_choices(), files = framework_names();
+  add_names(builder, "frameworks", (const char *const *)names);
+  json_begin_object(builder, "framework_files");
+  for (char **file = files; *file != NULL; file++) {
+    g_autofree char *name = framework_name_of_file(*file);
+    if (strcmp(name, *file) != 0)
+      json_add_text(builder, *file, name);
+  }
+  json_builder_end_object(builder);
 }
 
 static void add_field(JsonBuilder *builder, const PlanField *field) {
@@ -113,7 +128,7 @@ char *lab_catalog(const PlanOptions *at_first, GError **error) {
   json_add_text(builder, "version", STEPSIM_VERSION);
   add_listed(builder, "models", "models", ".json");
   add_listed(builder, "clusters", "topologies", ".yaml");
-  add_listed(builder, "frameworks", "topologies/frameworks", ".yaml");
+  add_frameworks(builder);
   json_begin_list(builder, "fields");
   for (int field = 0; field < plan_n_fields(); field++)
     if (!(plan_field(field)->uses & PLAN_FIELD_REPEATED))

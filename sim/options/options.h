@@ -9,7 +9,7 @@ typedef struct {
   gboolean json;
   char **texts;    /* [plan_n_fields()], as typed; NULL: left out. Turned into `plan` by plan_options_make_plan() */
   char **repeated; /* what was typed for the field that may be repeated, in order; NULL: nothing */
-  GHashTable *frameworks; /* name → Framework: read before, for callers that fill many plans; borrowed; may be NULL */
+  GHashTable *frameworks; /* name → what it is: read before, for callers that fill many plans; borrowed; may be NULL */
 
   Model *model;     /* owned; read by plan_options_finish() */
   Cluster *cluster; /* owned */

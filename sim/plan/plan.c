@@ -33,12 +33,18 @@ void plan_set_framework(Plan *plan, const char *name, const Framework *framework
   char *own_name = g_strdup(name); /* before freeing the old one, which `name` may point to */
   g_free(plan->framework);
   plan->framework = own_name;
+  plan->framework_file = g_intern_string(name);
   plan->memory = *memory;
   plan->time = framework->time;
   if (memory->recipe[0] == '\0' || plan->precision == PRECISION_FP32 || plan->precision == PRECISION_FP16)
     return;
   gboolean known = recipe_parse(memory->recipe, &plan->recipe, NULL);
   g_assert(known);
+}
+
+void plan_call_framework(Plan *plan, const char *name) {
+  g_free(plan->framework);
+  plan->framework = g_strdup(name);
 }
 
 int plan_expert_tp(const Plan *plan) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "framework_releases.h"
 #include "number_list.h"
 #include "pipeline_layout.h"
 #include "units.h"
@@ -180,16 +181,31 @@ static gboolean set_cp_comm(PlanTarget *target, const char *what, const char *te
   return index >= 0;
 }
 
-static gboolean set_framework(PlanTarget *target, const char *what, const char *text, GError **error) {
-  const Framework *known = target->frameworks != NULL ? g_hash_table_lookup(target->frameworks, text) : NULL;
+typedef struct {
   Framework framework;
-  if (known == NULL && !framework_read(text, &framework, error)) {
+  const char *file; /* interned */
+} KnownFramework;
+
+static gboolean find_framework(const char *name, KnownFramework *found, GError **error) {
+  g_auto(FrameworkChoice) choice = {0};
+  if (!framework_choose(name, &choice, error) || !framework_read(choice.file, &found->framework, error))
+    return FALSE;
+  found->file = g_intern_string(choice.file);
+  return TRUE;
+}
+
+static gboolean set_framework(PlanTarget *target, const char *what, const char *text, GError **error) {
+  const KnownFramework *known = target->frameworks != NULL ? g_hash_table_lookup(target->frameworks, text) : NULL;
+  KnownFramework named;
+  if (known == NULL && !find_framework(text, &named, error)) {
     g_prefix_error(error, "%s: ", what);
     return FALSE;
   }
-  plan_set_framework(target->plan, text, known != NULL ? known : &framework);
+  plan_set_framework(target->plan, known != NULL ? known->file : named.file,
+                     known != NULL ? &known->framework : &named.framework);
+  plan_call_framework(target->plan, text);
   if (known == NULL && target->frameworks != NULL)
-    g_hash_table_insert(target->frameworks, g_strdup(text), g_memdup2(&framework, sizeof framework));
+    g_hash_table_insert(target->frameworks, g_strdup(text), g_memdup2(&named, sizeof named));
   return TRUE;
 }
 
@@ -395,8 +411,8 @@ static const PlanField fields[] = {
      IN_PLAN(grad_norm_barrier),
      .otherwise = " on; off with zb-*, v-* and auto, whose stages run on into the next step"},
     {"framework", "NAME",
-     "framework to model, a file or a name in topologies/frameworks/: adds its time and memory overheads and sets the "
-     "default recipe",
+     "framework to model: a product, such as megatron-core, as people run it today, one of its releases, "
+     "megatron-core@0.14, or a file; adds its time and memory overheads and sets the default recipe",
      PLAN_TEXT, IN_PLAN(framework), .set = set_framework, .turn = 1, .uses = PLAN_FIELD_FILE, .otherwise = ": none"},
     {"order", "AXES", "rank order, innermost first", PLAN_OWN_TEXT, .set = set_order, .text = order_text,
      .by_default = "tp-cp-ep-dp-pp"},

@@ -29,7 +29,7 @@ typedef enum {
 /* What fields are set in. */
 typedef struct {
   Plan *plan;             /* borrowed */
-  GHashTable *frameworks; /* name → Framework: read before; borrowed; NULL: none */
+  GHashTable *frameworks; /* name → KnownFramework: read before; borrowed; NULL: none */
   gboolean is_column;     /* what is wrong is said of "column zero_ranks", not of "--zero-ranks" */
   gboolean is_by_auto;    /* (set) the schedule is auto, or was found by it */
 } PlanTarget;

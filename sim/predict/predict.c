@@ -87,7 +87,7 @@ static Prediction *predict_in_use(Predictor *predictor, const Model *model, cons
 
 static gboolean find_interval(Prediction *prediction, GError **error) {
   const Workload *workload = prediction->workload;
-  const IntervalCase predicted = {prediction->cluster, workload->plan->framework, workload->plan->gpus,
+  const IntervalCase predicted = {prediction->cluster, workload->plan->framework_file, workload->plan->gpus,
                                   model_has_experts(workload->model), prediction->step_time_s};
   return interval_find(&predicted, &prediction->interval, error);
 }

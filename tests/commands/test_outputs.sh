@@ -40,21 +40,21 @@ check_picture() { # words parted by ;, kind, arguments…
 
 # fp16 with fp32 copies of gradients: 20 bytes per parameter, 4 + 16 / 8 of 8 distributed optimizers, times 1e9 (Megatron-LM's
 # dist_optimizer.md)
-"$stepsim" memory --params 1e9 --dp 8 --precision fp16 --framework megatron-lm >out 2>err
+"$stepsim" memory --params 1e9 --dp 8 --precision fp16 --framework megatron-lm-2022 >out 2>err
 [ "$(awk '/ZeRO-[01]/ { printf "%s ", $(NF - 1) }' out)" = "20 6 " ] && has_words "4 bytes of each updated parameter" "$(cat out)"
 result $? "memory counts copies of gradients, and says so" "$(cat out err)"
-"$stepsim" memory --params 1e9 --dp 8 --zero 1 --precision fp16 --framework megatron-lm --json >out 2>err
+"$stepsim" memory --params 1e9 --dp 8 --zero 1 --precision fp16 --framework megatron-lm-2022 --json >out 2>err
 has_words '"buffers_bytes" : 500000000' "$(cat out)" && has_words '"total_bytes" : 6000000000' "$(cat out)"
 result $? "and --json has them by themselves, and in the total" "$(cat out err)"
 # 5.2e9 parameters of 16 and of 20 bytes are 83 and 104 GB.
-"$stepsim" memory --params 5.2e9 --capacity 85.9GB --precision fp16 --framework megatron-lm --gpus 1 >out 2>err
+"$stepsim" memory --params 5.2e9 --capacity 85.9GB --precision fp16 --framework megatron-lm-2022 --gpus 1 >out 2>err
 has_words "hold the state: 2" "$(cat out)" && has_words "on these ranks: 4.295e+09 parameters" "$(cat out)"
 result $? "limits count them too" "$(cat out err)"
 
 # Whichever ZeRO stage is asked for, `memory` exits as `simulate` does, and its rows say the same of the others: 0 fits,
 # 1 does not fit or is impossible.
 for of_stages in "qwen2.5-7b --cluster dgx-h200 --gpus 16 --tp 2 --pp 2 --schedule dualpipe-v --global-batch 24 \
---offload-optimizer nvme --framework torchtitan" "starcoder2-15b --cluster dgx-h100 --gpus 16 --pp 2 --schedule auto \
+--offload-optimizer nvme --framework torchtitan-eager" "starcoder2-15b --cluster dgx-h100 --gpus 16 --pp 2 --schedule auto \
 --global-batch 16" "llama-3-70b --cluster dgx-h100 --gpus 8 --offload-optimizer host --offload-weights host --recompute full"; do
   simulated='' asked=''
   : >told

@@ -15,7 +15,7 @@ static const char *const spaces[] = {
     "tp=1,8 ep=1,16,64 schedule=1f1b,dualpipe chunks=1,2,4 mtp-layers=0,1,2 zero-ranks=2,4 "
     "zero=0,1 pipeline-layout=auto,embedding+loss",
     /* with one of them selective recompute is nothing for experts */
-    "model=mixtral-8x7b cluster=torchtitan-h100 framework=torchtitan,megatron-core gpus=16 dp=2,4 "
+    "model=mixtral-8x7b cluster=torchtitan-h100 framework=torchtitan-eager,megatron-core gpus=16 dp=2,4 "
     "global-batch=32 micro-batch=1,16 pp=1,4 tp=1,2,4 ep=1,2,8 expert-load=1,3 "
     "recompute=none,selective,full",
 };

@@ -316,7 +316,7 @@ TEST(threads_change_nothing) {
 
 /* torchtitan's selective recompute keeps every other product: less memory than none, less time than full. */
 TEST(selective_recompute_of_products_is_a_plan_of_its_own) {
-  static const char given[] = "model=llama-3-8b cluster=torchtitan-h100 framework=torchtitan gpus=8 global-batch=16 "
+  static const char given[] = "model=llama-3-8b cluster=torchtitan-h100 framework=torchtitan-eager gpus=8 global-batch=16 "
                               "seq-len=8192 tp=1 pp=1 micro-batch=2 zero=3";
   g_autoptr(Space) space = space_of(given);
   PlannerRequest request = request_of(space);

@@ -174,7 +174,7 @@ TEST(plans_that_recompute_nothing_differ_in_name_alone) {
   const char *space = "model=gpt2\ncluster=dgx-h100\ngpus=8\ntp=2\nglobal-batch=32\nrecompute=none,selective\n";
   g_autofree char *flash = g_strconcat(space, "attention=flash\n", NULL);
   g_autofree char *unfused = g_strconcat(space, "attention=unfused\n", NULL);
-  g_autofree char *products = g_strconcat(space, "attention=flash\nframework=torchtitan\n", NULL);
+  g_autofree char *products = g_strconcat(space, "attention=flash\nframework=torchtitan-eager\n", NULL);
   ck_assert_int_eq(count_cells_of_selective(flash), 2);
   ck_assert_int_gt(count_cells_of_selective(unfused), 10);
   ck_assert_int_gt(count_cells_of_selective(products), 10); /* which keeps every other product */

@@ -233,8 +233,9 @@ static void draw_plan(Draw *draw) {
   draw->state = splitmix(draw->number ^ 0x5eed);
   say(draw, "model", model);
   say(draw, "cluster", cluster);
+  g_autofree char *file = g_strconcat(framework, ".yaml", NULL); /* the name alone may be a product's */
   if (draw_share(draw, 55))
-    say(draw, "framework", framework);
+    say(draw, "framework", file);
   draw_sizes(draw, &config);
   draw_memory(draw, cluster);
   draw_execution(draw);

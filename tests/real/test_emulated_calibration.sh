@@ -49,12 +49,12 @@ predict() { # more options
 own=$(predict --cluster machine.yaml)
 ! grep -q "another program's" out && grep -q '"modelled" : 0[,}]*' out
 result $? "stepreal's steps are predicted by what was measured" "$(cat out err)"
-framework=$(predict --cluster machine.yaml --framework torchtitan)
+framework=$(predict --cluster machine.yaml --framework torchtitan-eager)
 [ -n "$own" ] && [ "$own" != "$framework" ] && grep -q "has times of another program's launches and memory-bound kernels" out
 result $? "a framework's by its own launches and kernels, with a word" "$own, $framework; $(cat out err)"
 printf 'name: anyone\nbase: machine.yaml\nmeasured:\n  origin: any\n' >gpus/anyone.yaml
 sed 's/^gpu: .*/gpu: gpus\/anyone.yaml/; s/^name: .*/name: anyone/' machine.yaml >anyone.yaml
-asked=$(predict --cluster anyone.yaml --framework torchtitan)
+asked=$(predict --cluster anyone.yaml --framework torchtitan-eager)
 [ -n "$asked" ] && [ "$asked" != "$framework" ] && ! grep -q "another program's" out
 result $? "unless a file over it says that they are anyone's" "$asked, $framework; $(cat out err)"
 

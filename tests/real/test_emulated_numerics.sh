@@ -37,8 +37,8 @@ experts, ep 2, ZeRO-2|2|tiny-qwen2-moe|--dp 2 --ep 2 --zero 2
 tokens gathered, experts cut and shared, ep 2|4|tiny-qwen2-moe|--tp 2 --dp 2 --ep 2 --sequence-parallel on --expert-dispatch all_gather
 latent attention and experts made again|2|tiny-deepseek|--dp 2 --ep 2 --recompute selective --recompute-modules mla_up_proj+moe
 pp 2, ep 2, dualpipe, which takes turns|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule dualpipe --global-batch 8
-every other product made again, tp 2, sequence parallel|2|tiny-llama-short|--tp 2 --sequence-parallel on --framework torchtitan --norm-kernel fused --attention flash --recompute selective
-every other product made again, zb-h1|2|tiny-gpt2-short|--pp 2 --schedule zb-h1 --framework torchtitan --attention flash --recompute selective
+every other product made again, tp 2, sequence parallel|2|tiny-llama-short|--tp 2 --sequence-parallel on --framework torchtitan-eager --norm-kernel fused --attention flash --recompute selective
+every other product made again, zb-h1|2|tiny-gpt2-short|--pp 2 --schedule zb-h1 --framework torchtitan-eager --attention flash --recompute selective
 norms without weights, tp 2, sequence parallel|2|tiny-olmo|--tp 2 --sequence-parallel on
 cp 4, Ulysses, each key head to two ranks|4|tiny-falcon|--cp 4 --cp-comm ulysses --attention flash --global-batch 1
 cp 2, Ulysses, attention run again|2|tiny-gpt2-short|--cp 2 --cp-comm ulysses --attention flash --recompute selective --framework megatron-core --recipe fp32 --norm-kernel fused --global-batch 1

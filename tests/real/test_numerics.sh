@@ -242,7 +242,7 @@ activations on the host, zb-h1, linears that read layers' inputs|2|tiny-olmo2|--
 activations on the host, inputs of layers alone, interleaved, ZeRO-3|4|tiny-llama|--dp 2 --pp 2 --schedule interleaved --chunks 2 --zero 3 --recompute full --offload-activations host
 activations on the host, experts, dualpipe, which takes turns|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule dualpipe --global-batch 8 --offload-activations host
 activations and optimizer on the host, cp 2, norms and MLPs made again|2|tiny-llama|--cp 2 --recompute selective --recompute-modules layernorm,mlp --offload-activations host --offload-optimizer host
-activations on the host, every other product made again|2|tiny-llama|--tp 2 --framework torchtitan --norm-kernel fused --recompute selective --offload-activations host
+activations on the host, every other product made again|2|tiny-llama|--tp 2 --framework torchtitan-eager --norm-kernel fused --recompute selective --offload-activations host
 # parts of a layer made again
 = --check-time off
 norms made again|2|tiny-llama|--dp 2 --zero 3 --recompute selective --recompute-modules layernorm
@@ -252,13 +252,13 @@ zb-h1, norms and MLPs made again|2|tiny-gpt2|--pp 2 --schedule zb-h1 --recompute
 tp 2, zb-v, norms made again, sequence parallel|4|tiny-gpt2|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on --recompute selective --recompute-modules layernorm
 tp 2, flash attention made again|2|tiny-llama|--framework megatron-core --norm-kernel fused --tp 2 --recompute selective --attention flash
 zb-h1, latent flash attention made again|2|tiny-deepseek|--framework megatron-core --norm-kernel fused --pp 2 --schedule zb-h1 --recompute selective --attention flash
-every other product made again, alone|1|tiny-gpt2|--framework torchtitan --recompute selective
-every other product made again, tp 2|2|tiny-llama|--tp 2 --framework torchtitan --norm-kernel fused --recompute selective
-every other product made again, norms of q and k, tp 2, sequence parallel|2|tiny-qwen3|--tp 2 --sequence-parallel on --framework torchtitan --norm-kernel fused --recompute selective
+every other product made again, alone|1|tiny-gpt2|--framework torchtitan-eager --recompute selective
+every other product made again, tp 2|2|tiny-llama|--tp 2 --framework torchtitan-eager --norm-kernel fused --recompute selective
+every other product made again, norms of q and k, tp 2, sequence parallel|2|tiny-qwen3|--tp 2 --sequence-parallel on --framework torchtitan-eager --norm-kernel fused --recompute selective
 exchanges of each linear, tp 2, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on --framework kempnerforge --norm-kernel fused
-every other product made again, biases, dropout, tp 2, zb-v, sequence parallel|4|tiny-bloom|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on --framework torchtitan --recompute selective
+every other product made again, biases, dropout, tp 2, zb-v, sequence parallel|4|tiny-bloom|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on --framework torchtitan-eager --recompute selective
 every other product made again, zb-h1|2|tiny-llama|--pp 2 --schedule zb-h1 --framework torchtitan-compile --norm-kernel fused --recompute selective
-every other product made again, biases of Q, K and V alone, dualpipe|2|tiny-stablelm|--pp 2 --schedule dualpipe --framework torchtitan --recompute selective
+every other product made again, biases of Q, K and V alone, dualpipe|2|tiny-stablelm|--pp 2 --schedule dualpipe --framework torchtitan-eager --recompute selective
 dualpipe, norms, MLPs and unfused attention made again|2|tiny-llama|--pp 2 --schedule dualpipe --recompute selective --recompute-modules core_attn,layernorm,mlp --attention unfused
 TABLE
 
@@ -273,14 +273,14 @@ pp 2, interleaved, tied|2|tiny-gpt2|--pp 2 --schedule interleaved --chunks 2
 ZeRO-3, gradients in fp32|2|tiny-gpt2|--dp 2 --zero 3 --recipe megatron
 dp 2 × tp 2, ZeRO-2, full recompute|4|tiny-llama|--dp 2 --tp 2 --zero 2 --recompute full
 unfused attention, no master copy|2|tiny-gpt2|--tp 2 --attention unfused --recipe no-master
-every other product made again, tp 2, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on --framework torchtitan --norm-kernel fused --recompute selective
+every other product made again, tp 2, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on --framework torchtitan-eager --norm-kernel fused --recompute selective
 optimizer on the host, gradients in fp32, ZeRO-2|2|tiny-llama|--dp 2 --zero 2 --recipe megatron --offload-optimizer host
 weights on the host, too, no master copy|2|tiny-llama|--dp 2 --zero 3 --recipe no-master --offload-optimizer host --offload-weights host
 optimizer on the host, no master copy, ZeRO-1|2|tiny-gpt2|--dp 2 --zero 1 --recipe no-master --offload-optimizer host
 whole gradients summed in fp32, ZeRO-1|2|tiny-gpt2|--framework megatron-deepspeed --dp 2 --zero 1 --bucket 1
 gradients summed in fp32, ZeRO-2|2|tiny-llama|--framework megatron-deepspeed --norm-kernel fused --dp 2 --zero 2
 whole gradients summed in fp32, stage tensors in parts|8|tiny-gpt2|--framework megatron-deepspeed --tp 2 --pp 2 --dp 2 --zero 1
-matrices gathered one by one, ZeRO-3|4|tiny-gpt2|--framework deepspeed --dp 4 --zero 3 --recompute full
+matrices gathered one by one, ZeRO-3|4|tiny-gpt2|--framework deepspeed-2021 --dp 4 --zero 3 --recompute full
 matrices gathered again for backward, ZeRO-3|2|tiny-llama|--framework few-live.yaml --dp 2 --zero 3 --recompute full
 gradients summed in fp32, ZeRO-3 in shards of 2|4|tiny-gpt2|--framework megatron-deepspeed --dp 4 --zero 3 --zero-ranks 2
 activations on the host, latent attention, a head further, ep 2|2|tiny-deepseek|--dp 2 --ep 2 --mtp-layers 1 --offload-activations host

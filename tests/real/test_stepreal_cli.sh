@@ -133,8 +133,8 @@ done <<'TABLE'
 1|no kernels for experts without a gate, or with biases|w|run --model gpt-oss-20b --dp 2 --seq-len 64
 1|--expert-dispatch deepep cannot be run here (stepsim simulate predicts it);give --expert-dispatch all_to_all or all_gather|w|run --model tiny-mixtral.json --dp 2 --ep 2 --expert-dispatch deepep
 1|--framework gpt-neox: there is no kernel for "attention_copies" here;leave --framework out|w|run --model m.json --framework gpt-neox --precision fp16
-1|--cp-comm ring as framework torchtitan has it;--cp-comm all_gather or ulysses;leave --framework out|w|run --model m.json --cp 2 --framework torchtitan --norm-kernel fused
-1|product by product, cannot be trained here with --cp;use --recompute none or full|w|run --model m.json --cp 2 --cp-comm all_gather --framework torchtitan --norm-kernel fused --recompute selective
+1|--cp-comm ring as framework torchtitan-eager has it;--cp-comm all_gather or ulysses;leave --framework out|w|run --model m.json --cp 2 --framework torchtitan-eager --norm-kernel fused
+1|product by product, cannot be trained here with --cp;use --recompute none or full|w|run --model m.json --cp 2 --cp-comm all_gather --framework torchtitan-eager --norm-kernel fused --recompute selective
 1|the 6 tokens of half a rank's part of a sequence under cp 2, each to 2 experts, cannot be dealt out evenly to the 8|w|run --model tiny-mixtral.json --cp 2 --seq-len 24
 1|model tiny-qwen2-moe-sparse has experts in one of 2 layers, and cut into 2 stages|w|run --model tiny-qwen2-moe-sparse.json --pp 2
 1|--precision mxfp8 cannot be trained here: expected fp32, bf16, fp16 or fp8|0|run --model m.json --precision mxfp8

@@ -13,7 +13,7 @@ static double half_width(const Interval *interval) {
 
 double plan_tie_width(const PlanOutcome *a, const PlanOutcome *b) {
   if (a->model == b->model && a->cluster == b->cluster &&
-      g_strcmp0(a->completed->framework, b->completed->framework) == 0)
+      g_strcmp0(a->completed->framework_file, b->completed->framework_file) == 0)
     return MAX(a->interval.ratio, b->interval.ratio);
   return expm1(hypot(half_width(&a->interval), half_width(&b->interval))); /* errors that have nothing in common */
 }

@@ -106,7 +106,7 @@ static gboolean follow_recompute(Plan *plan, const Model *model, int direction) 
 
 /* To a variant of it: torchtitan-compile of torchtitan. */
 static gboolean step_framework(Plan *plan, const Model *model, int direction) {
-  g_autofree char *name = direction > 0 && plan->framework != NULL ? framework_variant(plan->framework) : NULL;
+  g_autofree char *name = direction > 0 && plan->framework != NULL ? framework_variant(plan->framework_file) : NULL;
   Framework framework;
   if (name == NULL || !framework_read(name, &framework, NULL))
     return FALSE;

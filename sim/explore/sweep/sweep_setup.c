@@ -11,6 +11,7 @@
 
 #include "data_path.h"
 #include "error.h"
+#include "framework_releases.h"
 #include "interval.h"
 #include "splitmix.h"
 
@@ -107,7 +108,8 @@ static gboolean add_cluster(GArray *facts, const char *name, const Cluster *clus
 }
 
 static gboolean add_framework(GArray *facts, const char *name, GError **error) {
-  g_auto(GStrv) files = framework_files(name, error);
+  g_auto(FrameworkChoice) choice = {0};
+  g_auto(GStrv) files = framework_choose(name, &choice, error) ? framework_files(choice.file, error) : NULL;
   gboolean ok = files != NULL;
   for (int i = 0; ok && files[i] != NULL; i++) {
     g_autofree char *what = i == 0 ? g_strdup(name) : g_strdup_printf("%s, base %d", name, i);

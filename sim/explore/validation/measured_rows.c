@@ -99,11 +99,17 @@ static void settle_framework(const MeasuredRows *rows, MeasuredRow *row, const M
   row->read_as = reading.read_as;
 }
 
+/* A name in topologies/frameworks, or the path of a file. */
+static gboolean is_described(const MeasuredRows *rows, const char *name) {
+  return g_strv_contains((const char *const *)rows->framework_names, name) ||
+         ((strchr(name, '/') != NULL || g_str_has_suffix(name, ".yaml")) && g_file_test(name, G_FILE_TEST_IS_REGULAR));
+}
+
 /* Sets `*found` to what row->read_as does, and both to none if it is not described. FALSE: its file is not as it should
  * be. */
 static gboolean find_framework(MeasuredRows *rows, MeasuredRow *row, const Framework **found, GError **error) {
   *found = g_hash_table_lookup(rows->frameworks, row->read_as);
-  if (*found == NULL && g_strv_contains((const char *const *)rows->framework_names, row->read_as)) {
+  if (*found == NULL && is_described(rows, row->read_as)) {
     g_autofree Framework *framework = g_new0(Framework, 1);
     if (!framework_read(row->read_as, framework, error))
       return FALSE;

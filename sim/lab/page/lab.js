@@ -282,7 +282,7 @@ class Lab {
     // of models with experts a row's columns say too little; their own files say all
     const name = row.model_name.replace(/[^\w.-]+/g, '-'), shipped = row.experts && this.catalog.models.includes(name.toLowerCase())
     const files = shipped ? {} : {model: JSON.stringify(configOf(row), null, 1)}
-    Object.assign(changes, {model: shipped ? name.toLowerCase() : `@${name}`, cluster: row.cluster, framework: row.read_as || row.framework || null})
+    Object.assign(changes, {model: shipped ? name.toLowerCase() : `@${name}`, cluster: row.cluster, framework: this.catalog.framework_files[row.read_as] || row.read_as || row.framework || null})
     const options = new Map(Object.entries(changes).filter(([, value]) => value)), answer = await ask({verb: 'simulate', options: optionsList(options), files})
     if (/--overlap-\w+ on and --framework/.test(answer.errors)) // the row asks for what its framework never does
       changes['overlap-grad'] = changes['overlap-param'] = null

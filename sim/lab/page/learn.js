@@ -49,7 +49,7 @@ export const tasks = [
     text: 'ZeRO-3 gathers weights before every use; these nodes have PCIe and one NIC, and four fifths of the step are that. Reach 30 % MFU on the same GPUs.',
     hint: 'More tokens for each gather: larger micro-batches, and a larger batch to have room for them.',
     judge: json => json.memory.fits && json.mfu > 0.3, run: 'llm-foundry'},
-  {name: 'Beat the published plan', start: {model: 'gpt3-175b', cluster: 'selene', framework: 'megatron-lm', gpus: '1024', tp: '8', pp: '16', 'micro-batch': '1', 'global-batch': '1536', 'seq-len': '2048', recompute: 'full', zero: '0'},
+  {name: 'Beat the published plan', start: {model: 'gpt3-175b', cluster: 'selene', framework: 'megatron-lm-2022', gpus: '1024', tp: '8', pp: '16', 'micro-batch': '1', 'global-batch': '1536', 'seq-len': '2048', recompute: 'full', zero: '0'},
     text: 'Megatron-LM’s run of GPT-3 on 1,024 A100s, plan as published. Make the same batch 10 % faster.',
     hint: 'Recomputation costs a third of the forward: what does sequence parallel with selective recomputation do? Chunks?',
     judge: (json, plan, lab) => plan.global_batch === 1536 && plan.gpus === 1024 && json.memory.fits && json.tokens_per_s > 1.1 * lab.task.before, run: 'megatron-lm-2020'},

@@ -335,5 +335,9 @@ char *step_report_plan_line(const Plan *plan) {
     g_string_append_printf(line, ", CUDA graphs %s", cuda_graphs_names()[plan->cuda_graphs]);
   if (plan->framework != NULL)
     g_string_append_printf(line, "; as %s", plan->framework);
+  g_autofree char *file = g_strconcat(plan->framework_file, ".yaml", NULL);
+  if (plan->framework != NULL && strcmp(plan->framework, plan->framework_file) != 0 &&
+      strcmp(plan->framework, file) != 0)
+    g_string_append_printf(line, " (%s)", file);
   return g_string_free(line, FALSE);
 }
