@@ -34,6 +34,7 @@ void plan_set_framework(Plan *plan, const char *name, const Framework *framework
   g_free(plan->framework);
   plan->framework = own_name;
   plan->framework_file = g_intern_string(name);
+  plan->framework_product = plan->framework_release = NULL;
   plan->memory = *memory;
   plan->time = framework->time;
   if (memory->recipe[0] == '\0' || plan->precision == PRECISION_FP32 || plan->precision == PRECISION_FP16)
@@ -42,9 +43,11 @@ void plan_set_framework(Plan *plan, const char *name, const Framework *framework
   g_assert(known);
 }
 
-void plan_call_framework(Plan *plan, const char *name) {
+void plan_call_framework(Plan *plan, const char *name, const char *product, const char *release) {
   g_free(plan->framework);
   plan->framework = g_strdup(name);
+  plan->framework_product = g_intern_string(product);
+  plan->framework_release = g_intern_string(release);
 }
 
 int plan_expert_tp(const Plan *plan) {

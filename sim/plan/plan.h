@@ -46,8 +46,9 @@ double plan_gpu_power_W(const Plan *plan, const Cluster *cluster);
 /* Run the plan under `framework`, of the file `name`. The framework's recipe becomes the plan's, except under fp32, and
  * under fp16, whose loss scaling allows 16-bit gradients. To use another recipe, set it afterwards. */
 void plan_set_framework(Plan *plan, const char *name, const Framework *framework);
-/* What reports call it where that is not the name of its file: torchtitan, megatron-core@0.14. */
-void plan_call_framework(Plan *plan, const char *name);
+/* What reports call it where that is not the name of its file, torchtitan, megatron-core@0.14, and of which product's
+ * release it is (NULL: not known). */
+void plan_call_framework(Plan *plan, const char *name, const char *product, const char *release);
 
 /* Another schedule; its name is copied. */
 void plan_set_schedule(Plan *plan, const char *name);

@@ -183,7 +183,7 @@ static gboolean set_cp_comm(PlanTarget *target, const char *what, const char *te
 
 typedef struct {
   Framework framework;
-  const char *file; /* interned */
+  const char *file, *product, *release; /* interned */
 } KnownFramework;
 
 static gboolean find_framework(const char *name, KnownFramework *found, GError **error) {
@@ -191,6 +191,8 @@ static gboolean find_framework(const char *name, KnownFramework *found, GError *
   if (!framework_choose(name, &choice, error) || !framework_read(choice.file, &found->framework, error))
     return FALSE;
   found->file = g_intern_string(choice.file);
+  found->product = g_intern_string(choice.product);
+  found->release = g_intern_string(choice.release);
   return TRUE;
 }
 
@@ -201,9 +203,9 @@ static gboolean set_framework(PlanTarget *target, const char *what, const char *
     g_prefix_error(error, "%s: ", what);
     return FALSE;
   }
-  plan_set_framework(target->plan, known != NULL ? known->file : named.file,
-                     known != NULL ? &known->framework : &named.framework);
-  plan_call_framework(target->plan, text);
+  const KnownFramework *taken = known != NULL ? known : &named;
+  plan_set_framework(target->plan, taken->file, &taken->framework);
+  plan_call_framework(target->plan, text, taken->product, taken->release);
   if (known == NULL && target->frameworks != NULL)
     g_hash_table_insert(target->frameworks, g_strdup(text), g_memdup2(&named, sizeof named));
   return TRUE;

@@ -80,7 +80,7 @@ static void add_method(GByteArray *key, const Method *method) {
   Method told = *method;
   told.plan = NULL;
   told.schedule = told.pipeline_layout = told.framework = NULL;
-  told.framework_file = NULL;
+  told.framework_file = told.framework_product = told.framework_release = NULL;
   told.rank_map = told.slow_ranks = NULL;
   told.micro_batch = told.global_batch = told.seq_len = 0;
   add_bytes(key, &told, sizeof told);

@@ -49,7 +49,7 @@ run_sweep() { # number, folder
   status=0
   # shellcheck disable=SC2086
   "$stepsim" sweep $3 --jobs 1 --csv - >"$2/table" 2>"$2/error" || status=$?
-  without_last 3 <"$2/table" >"$2/rows"
+  without_last 3 <"$2/table" | sed 's/\.yaml,/,/' >"$2/rows" # it repeats how the framework's file was named
   echo "s$1 $status$(hash_of "$2/rows")"
 }
 run_rows() { # file's name, folder

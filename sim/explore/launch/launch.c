@@ -1,8 +1,8 @@
-/* One row per framework: what it is called, whether it can, how it is written down, and which of the files that say
- * what a framework adds are its own. */
+/* One row per framework: what it is called, whether it can, how it is written down, and whose releases it has. */
 #include "launch.h"
 
 #include "error.h"
+#include "framework_releases.h"
 
 #include <string.h>
 
@@ -16,27 +16,16 @@ static const struct {
   gboolean (*check)(const LaunchCase *c, GError **error);
   char *(*write)(const LaunchCase *c);
   const char *schedules, *overlaps_p2p;
-  const char *described[3]; /* names in topologies/frameworks/ begin with one of these; today's is called … */
-  const char *todays;
+  const char *product; /* of topologies/releases/frameworks.yaml, whose releases it is written for */
+  const char *called;
+  const LaunchOption *options; /* that older releases do not have */
 } frameworks[N_LAUNCHES] = {
-    [LAUNCH_MEGATRON] = {launch_megatron_check,
-                         launch_megatron_write,
-                         "1f1b,interleaved",
-                         "off,on",
-                         {"megatron", "nemo"},
-                         "megatron-core"},
-    [LAUNCH_DEEPSPEED] = {launch_deepspeed_check,
-                          launch_deepspeed_write,
-                          "1f1b",
-                          NULL,
-                          {"deepspeed", "megatron-deepspeed", "gpt-neox"},
-                          "deepspeed-coalesced"},
-    [LAUNCH_TORCHTITAN] = {launch_torchtitan_check,
-                           launch_torchtitan_write,
-                           "1f1b,interleaved,zb-v",
-                           NULL,
-                           {"torchtitan"},
-                           "torchtitan-compiled-loss"},
+    [LAUNCH_MEGATRON] = {launch_megatron_check, launch_megatron_write, "1f1b,interleaved", "off,on", "megatron-core",
+                         "Megatron Core", launch_megatron_options},
+    [LAUNCH_DEEPSPEED] = {launch_deepspeed_check, launch_deepspeed_write, "1f1b", NULL, "deepspeed", "DeepSpeed",
+                          launch_deepspeed_options},
+    [LAUNCH_TORCHTITAN] = {launch_torchtitan_check, launch_torchtitan_write, "1f1b,interleaved,zb-v", NULL,
+                           "torchtitan", "torchtitan", launch_torchtitan_options},
 };
 
 const char *launch_schedules(LaunchFramework framework) {
@@ -51,58 +40,97 @@ const char *const *launch_names(void) {
   return names;
 }
 
-static LaunchCase case_of(const Workload *workload, int gpus_per_node, GPtrArray *notices) {
+const char *launch_product(LaunchFramework framework) {
+  return frameworks[framework].product;
+}
+
+/* torchtitan-eager's releases are torchtitan's, too. NULL: the plan's framework is another, or has no number. */
+static const char *release_of(LaunchFramework framework, const Plan *plan) {
+  const gboolean is_own =
+      plan->framework_product != NULL && g_str_has_prefix(plan->framework_product, frameworks[framework].product);
+  return is_own ? plan->framework_release : NULL;
+}
+
+static LaunchCase case_of(LaunchFramework framework, const Workload *workload, int gpus_per_node, GPtrArray *notices) {
   const Plan *plan = workload->plan;
-  return (LaunchCase){workload, workload->model, plan, schedule_run_name(plan->schedule), gpus_per_node, notices};
+  return (LaunchCase){workload,
+                      workload->model,
+                      plan,
+                      schedule_run_name(plan->schedule),
+                      gpus_per_node,
+                      notices,
+                      release_of(framework, plan)};
+}
+
+/* Whether the text has the words as a whole. */
+static gboolean has_words(const char *text, const char *words) {
+  const gsize length = strlen(words);
+  for (const char *at = strstr(text, words); at != NULL; at = strstr(at + 1, words))
+    if (!g_ascii_isalnum(at[length]) && at[length] != '-' && at[length] != '_' &&
+        (at == text || (!g_ascii_isalnum(at[-1]) && at[-1] != '-' && at[-1] != '_')))
+      return TRUE;
+  return FALSE;
+}
+
+/* What is written is looked at, so that no condition stands twice. */
+static gboolean check_release(LaunchFramework framework, const LaunchCase *asked, GError **error) {
+  if (asked->release == NULL)
+    return TRUE;
+  g_autoptr(GPtrArray) unused = g_ptr_array_new_with_free_func(g_free);
+  LaunchCase c = *asked;
+  c.notices = unused;
+  g_autofree char *text = NULL;
+  for (const LaunchOption *option = frameworks[framework].options; option->words != NULL; option++) {
+    if (!launch_is_before(&c, option->since))
+      continue;
+    text = text != NULL ? text : frameworks[framework].write(&c);
+    if (has_words(text, option->words))
+      return fail_impossible(error, "%s: %s %s has no %s, which this plan needs: release %s has it", names[framework],
+                             frameworks[framework].called, c.release, option->words, option->since);
+  }
+  return TRUE;
 }
 
 gboolean launch_check(LaunchFramework framework, const Workload *workload, GError **error) {
-  LaunchCase c = case_of(workload, 1, NULL);
+  LaunchCase c = case_of(framework, workload, 1, NULL);
   if (c.plan->islands > 1 || servers_are_used(&c.plan->servers))
     return fail_impossible(error,
                            "%s sums gradients over all of dp in every step: found islands %d, parameter-servers %s",
                            names[framework], c.plan->islands, servers_text(&c.plan->servers));
-  return frameworks[framework].check(&c, error);
+  return frameworks[framework].check(&c, error) && check_release(framework, &c, error);
 }
 
 gboolean launch_check_tried(LaunchFramework framework, const Workload *workload, GError **error) {
-  LaunchCase c = case_of(workload, 1, NULL);
+  LaunchCase c = case_of(framework, workload, 1, NULL);
   return framework != LAUNCH_MEGATRON || launch_megatron_check_tried(&c, error);
 }
 
-/* Which framework a file belongs to: of those whose names begin it the longest one's, as "megatron-deepspeed" is not
- * Megatron-LM's; −1: nobody's. */
-static int owner_of(const char *file) {
-  g_autofree char *base = g_path_get_basename(file);
-  int owner = -1;
-  gsize longest = 0;
-  for (int launch = 0; launch < N_LAUNCHES; launch++)
-    for (gsize i = 0; i < G_N_ELEMENTS(frameworks->described) && frameworks[launch].described[i] != NULL; i++) {
-      const gsize length = strlen(frameworks[launch].described[i]);
-      if (length > longest && g_str_has_prefix(base, frameworks[launch].described[i])) {
-        owner = launch;
-        longest = length;
-      }
-    }
-  return owner;
-}
-
-/* Whether the framework by that name is this one: by its file, or the nearest of those it is built on that is
- * somebody's. */
+/* Whether the framework of that file is this one: by its product, or that of the nearest of the files it is built on
+ * which is a product's. */
 static gboolean is_described_as(LaunchFramework framework, const char *name) {
   g_auto(GStrv) files = framework_files(name, NULL);
-  for (char **file = files; file != NULL && *file != NULL; file++)
-    if (owner_of(*file) >= 0)
-      return owner_of(*file) == (int)framework;
+  for (char **file = files; file != NULL && *file != NULL; file++) {
+    g_autofree char *owner = framework_emit_of_file(*file);
+    if (owner != NULL)
+      return strcmp(owner, names[framework]) == 0;
+  }
   return FALSE;
 }
 
 /* Of a prediction that was made as another framework; of one made as none each says what that leaves out. */
 static void notice_framework(LaunchFramework framework, const LaunchCase *c) {
-  const char *predicted = c->plan->framework;
-  if (predicted != NULL && !is_described_as(framework, predicted))
-    launch_notice(c, "predicted with --framework %s, which is not %s: --framework %s has what that adds", predicted,
-                  names[framework], frameworks[framework].todays);
+  const Plan *plan = c->plan;
+  if (plan->framework != NULL && !is_described_as(framework, plan->framework_file))
+    launch_notice(c, "predicted with --framework %s, which is not %s: --framework %s has what that adds",
+                  plan->framework, names[framework], frameworks[framework].product);
+  else if (plan->framework != NULL && plan->framework_release == NULL && strchr(plan->framework, '@') != NULL)
+    launch_notice(c, "predicted with --framework %s: see that what is named here was there then", plan->framework);
+}
+
+/* "0.19", of the newest; NULL: not known. Owned by the caller. */
+static char *newest_release(LaunchFramework framework) {
+  g_auto(FrameworkChoice) choice = {0};
+  return framework_choose(frameworks[framework].product, &choice, NULL) ? g_steal_pointer(&choice.release) : NULL;
 }
 
 Launch *launch_new(LaunchFramework framework, const Workload *workload, int gpus_per_node, GError **error) {
@@ -110,10 +138,14 @@ Launch *launch_new(LaunchFramework framework, const Workload *workload, int gpus
     return NULL;
   Launch *launch = g_new0(Launch, 1);
   launch->notices = g_ptr_array_new_with_free_func(g_free);
-  LaunchCase c = case_of(workload, gpus_per_node, launch->notices);
+  LaunchCase c = case_of(framework, workload, gpus_per_node, launch->notices);
+  g_autofree char *newest = newest_release(framework);
+  c.release = c.release != NULL ? c.release : newest;
+  launch->release = g_strdup_printf("%s %s", frameworks[framework].called, c.release != NULL ? c.release : "");
   notice_framework(framework, &c);
   if (c.plan->seq_lengths != NULL)
-    launch_notice(&c, "predicted with --seq-lengths %s --batching %s: your data set and collator must make such batches",
+    launch_notice(&c,
+                  "predicted with --seq-lengths %s --batching %s: your data set and collator must make such batches",
                   seq_lengths_text(c.plan->seq_lengths), batching_names()[c.plan->batching]);
   launch->text = frameworks[framework].write(&c);
   return launch;
@@ -123,6 +155,7 @@ void launch_free(Launch *launch) {
   if (launch == NULL)
     return;
   g_free(launch->text);
+  g_free(launch->release);
   g_ptr_array_unref(launch->notices);
   g_free(launch);
 }

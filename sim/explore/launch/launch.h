@@ -1,7 +1,8 @@
 /* A plan as the files that start it in a framework: arguments for Megatron-LM, a configuration for DeepSpeed or
  * torchtitan. They hold what the plan says (and, for Megatron-LM, the model); data, optimizer and checkpoints are
- * left to the user. Names of arguments and keys: Megatron-LM's megatron/training/arguments.py and core configs
- * (2026-08-22), DeepSpeed's configuration page (2026-08-22), torchtitan's config/job_config.py (v0.2.2, 2026-02). */
+ * left to the user. They are for the release that the plan's framework names, or the newest known. Names of
+ * arguments and keys: Megatron-LM's megatron/training/arguments.py and core configs, DeepSpeed's deepspeed/runtime,
+ * torchtitan's config/job_config.py, each at the tags of its releases (2026-08). */
 #pragma once
 #include "workload.h"
 
@@ -14,7 +15,11 @@ const char *launch_schedules(LaunchFramework framework);
 /* Values of --overlap-p2p that it supports, "off,on"; NULL: determined by the schedule. Static. */
 const char *launch_overlaps_p2p(LaunchFramework framework);
 
+/* The product whose plain name means the framework as people run it today, "megatron-core". Static. */
+const char *launch_product(LaunchFramework framework);
+
 typedef struct {
+  char *release;      /* owned: what it is written for, "Megatron Core 0.19" */
   char *text;         /* owned; ends in a newline: a Bash array, JSON, TOML */
   GPtrArray *notices; /* of char *, owned: where the framework differs from the predicted plan, and what must be
                          set elsewhere; repeated as comments in Bash and TOML */

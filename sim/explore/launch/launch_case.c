@@ -1,6 +1,7 @@
 #include "launch_case.h"
 
 #include "error.h"
+#include "framework_releases.h"
 #include "plan.h"
 
 void launch_notice(const LaunchCase *c, const char *format, ...) {
@@ -15,6 +16,14 @@ void launch_notice_graphs(const LaunchCase *c, const char *name) {
     launch_notice(c,
                   "predicted with --cuda-graphs %s: %s's configuration asks for no graphs; your code must capture them",
                   cuda_graphs_names()[c->plan->cuda_graphs], name);
+}
+
+const char *launch_release(const LaunchCase *c) {
+  return c->release != NULL ? c->release : "";
+}
+
+gboolean launch_is_before(const LaunchCase *c, const char *release) {
+  return c->release != NULL && framework_release_compare(c->release, release) < 0;
 }
 
 void launch_append_notices(const LaunchCase *c, GString *out) {

@@ -9,7 +9,18 @@ typedef struct {
   const char *schedule; /* the one that is run; for auto, the one it stands for */
   int gpus_per_node;
   GPtrArray *notices;
+  const char *release; /* of the framework that it is written for, 0.14; NULL: the newest that is known */
 } LaunchCase;
+
+/* An option, or its value, that releases before `since` do not have: "--cuda-graph-modules". */
+typedef struct {
+  const char *words, *since; /* words NULL: the end */
+} LaunchOption;
+extern const LaunchOption launch_megatron_options[], launch_deepspeed_options[], launch_torchtitan_options[];
+/* "0.19"; "" if it is not known. */
+const char *launch_release(const LaunchCase *c);
+/* Whether the release it is written for is older than that one. */
+gboolean launch_is_before(const LaunchCase *c, const char *release);
 
 void launch_notice(const LaunchCase *c, const char *format, ...) G_GNUC_PRINTF(2, 3);
 /* Add a notice if the plan replays CUDA graphs, which the configuration of the framework called `name` does not

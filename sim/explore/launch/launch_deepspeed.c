@@ -85,6 +85,15 @@ gboolean launch_deepspeed_check(const LaunchCase *c, GError **error) {
 
 /* --- what it is told --- */
 
+/* deepspeed/runtime at the tags v0.3.13 to v0.19.5; tests/data/launch/deepspeed.txt has all keys of some of them. */
+const LaunchOption launch_deepspeed_options[] = {
+    {"grad_accum_dtype", "0.8"},
+    {"mics_shard_size", "0.9.2"},
+    {"ratio", "0.12.3"},
+    {"autotp_size", "0.16.4"},
+    {NULL, NULL},
+};
+
 static void add_count(JsonBuilder *builder, const char *key, gint64 value) {
   json_builder_set_member_name(builder, key);
   json_builder_add_int_value(builder, value);
@@ -275,7 +284,7 @@ char *launch_deepspeed_write(const LaunchCase *c) {
     launch_notice(c, "predicted with --loss %s: the model's code must have it, as Liger-Kernel has",
                   loss_names()[c->plan->time.loss]);
   if (c->plan->framework == NULL)
-    launch_notice(c, "predicted without --framework deepspeed-coalesced: what DeepSpeed holds and how it spends time "
+    launch_notice(c, "predicted without --framework deepspeed: what DeepSpeed holds and how it spends time "
                      "besides is not counted");
   g_autoptr(JsonNode) root = json_builder_get_root(builder);
   g_autofree char *text = json_to_string(root, TRUE);

@@ -192,6 +192,52 @@ gboolean launch_megatron_check_tried(const LaunchCase *c, GError **error) {
 
 /* --- what it is told --- */
 
+/* Megatron-LM's parser at the tags core_v0.9.0 to core_v0.19.0; what is older than 0.9 is not told apart. Where an
+ * older release has another option for the same, that is written (add_graphs(), add_dispatch()).
+ * tests/data/launch/megatron.txt has all options of these releases. */
+const LaunchOption launch_megatron_options[] = {
+    {"--cp-comm-type", "0.10"},
+    {"--expert-tensor-parallel-size", "0.10"},
+    {"--microbatch-group-size-per-virtual-pipeline-stage", "0.10"},
+    {"--moe-layer-freq", "0.10"},
+    {"--moe-ffn-hidden-size", "0.10"},
+    {"--moe-shared-expert-intermediate-size", "0.10"},
+    {"--multi-latent-attention", "0.10"},
+    {"--num-distributed-optimizer-instances", "0.10"},
+    {"--use-rope-scaling", "0.10"},
+    {"--account-for-embedding-in-pipeline-split", "0.11"},
+    {"--account-for-loss-in-pipeline-split", "0.11"},
+    {"--attention-backend", "0.11"},
+    {"--moe-router-enable-expert-bias", "0.11"},
+    {"--moe-router-group-topk", "0.11"},
+    {"--moe-router-topk-scaling-factor", "0.11"},
+    {"--num-virtual-stages-per-pipeline-rank", "0.11"},
+    {"--rope-scaling-factor", "0.11"},
+    {"--use-precision-aware-optimizer", "0.11"},
+    {"--cross-entropy-fusion-impl", "0.12"},
+    {"--data-parallel-sharding-strategy", "0.12"},
+    {"--fp8-recipe", "0.12"},
+    {"--grad-reduce-in-bf16", "0.12"},
+    {"--moe-token-dispatcher-type flex", "0.12"},
+    {"--mtp-num-layers", "0.12"},
+    {"--optimizer-cpu-offload", "0.12"},
+    {"--recompute-modules", "0.12"},
+    {"--no-rope-freq", "0.13"},
+    {"--pipeline-model-parallel-layout", "0.13"},
+    {"--qk-l2-norm", "0.13"},
+    {"--overlap-moe-expert-parallel-comm", "0.14"},
+    {"--use-megatron-fsdp", "0.14"},
+    {"--activation-func-clamp-value", "0.15"},
+    {"--fp4-format", "0.15"},
+    {"--glu-linear-offset", "0.15"},
+    {"--quick-geglu", "0.15"},
+    {"--softmax-type", "0.15"},
+    {"--window-attn-skip-freq", "0.15"},
+    {"--window-size", "0.15"},
+    {"--cuda-graph-impl", "0.16"},
+    {NULL, NULL},
+};
+
 static void add(GString *out, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 static void add(GString *out, const char *format, ...) {
@@ -233,6 +279,16 @@ static void add_expert_layers(const LaunchCase *c, GString *out) {
   add(out, "--moe-layer-freq '%s]'", layers->str);
 }
 
+static void add_dispatch(const LaunchCase *c, GString *out) {
+  const char *const deepep =
+      launch_is_before(c, "0.16") ? "flex --moe-enable-deepep" : "flex --moe-flex-dispatcher-backend deepep";
+  add(out, "--moe-grouped-gemm%s --moe-token-dispatcher-type %s",
+      launch_is_before(c, "0.11") ? "" : " --moe-permute-fusion",
+      plan_dispatches_once(c->plan)  ? deepep
+      : plan_gathers_tokens(c->plan) ? "allgather"
+                                     : "alltoall");
+}
+
 static void add_experts(const LaunchCase *c, GString *out) {
   const ModelExperts *experts = &c->model->experts;
   add(out, "--num-experts %" INT64 " --moe-router-topk %" INT64 " --moe-ffn-hidden-size %" INT64, experts->n,
@@ -254,10 +310,7 @@ static void add_experts(const LaunchCase *c, GString *out) {
     add(out, "%s--moe-router-topk-scaling-factor %g", experts->biased_scores ? "" : "--moe-router-pre-softmax ",
         c->model->factors.experts);
   add_expert_layers(c, out);
-  add(out, "--moe-grouped-gemm --moe-permute-fusion --moe-token-dispatcher-type %s",
-      plan_dispatches_once(c->plan)  ? "flex --moe-flex-dispatcher-backend deepep"
-      : plan_gathers_tokens(c->plan) ? "allgather"
-                                     : "alltoall");
+  add_dispatch(c, out);
   add(out, "--expert-model-parallel-size %d --expert-tensor-parallel-size %d", c->plan->ep, plan_expert_tp(c->plan));
   add_flag(out, overlaps_experts(c->plan), "--overlap-moe-expert-parallel-comm");
   if (c->plan->mtp_layers > 0)
@@ -267,15 +320,16 @@ static void add_experts(const LaunchCase *c, GString *out) {
                   c->model->name);
 }
 
-/* Of the versions that have them as options (core 0.17, 2026). */
+/* A whole step is a way of its own to capture since core 0.18, when modules got their name. */
 static void add_graphs(const LaunchCase *c, GString *out) {
-  static const char *const flags[N_CUDA_GRAPHS] = {
-      [CUDA_GRAPHS_ROUTER] = "--cuda-graph-impl transformer_engine --cuda-graph-modules moe_router moe_preprocess",
-      [CUDA_GRAPHS_ATTENTION] =
-          "--cuda-graph-impl transformer_engine --cuda-graph-modules attn moe_router moe_preprocess",
-      [CUDA_GRAPHS_FULL] = "--cuda-graph-impl full_iteration --no-check-for-nan-in-loss-and-grad"};
-  if (c->plan->cuda_graphs > CUDA_GRAPHS_NONE)
-    add(out, "%s --te-rng-tracker", flags[c->plan->cuda_graphs]);
+  const gboolean is_old = launch_is_before(c, "0.18");
+  const char *const modules = is_old ? "scope" : "modules";
+  const char *const whole = is_old ? "local --cuda-graph-scope full_iteration" : "full_iteration";
+  if (c->plan->cuda_graphs == CUDA_GRAPHS_FULL)
+    add(out, "--cuda-graph-impl %s --no-check-for-nan-in-loss-and-grad --te-rng-tracker", whole);
+  else if (c->plan->cuda_graphs > CUDA_GRAPHS_NONE)
+    add(out, "--cuda-graph-impl transformer_engine --cuda-graph-%s%s moe_router moe_preprocess --te-rng-tracker",
+        modules, c->plan->cuda_graphs == CUDA_GRAPHS_ATTENTION ? " attn" : "");
 }
 
 /* "[1,1,0]": of each layer what `marks` says of it. */
@@ -489,7 +543,9 @@ static void add_sharding(const LaunchCase *c, GString *out) {
   }
   add_flag(out, zero_shards_optimizer(plan->zero), "--use-distributed-optimizer");
   if (zero_shards_gradients(plan->zero))
-    add(out, "--use-megatron-fsdp --data-parallel-sharding-strategy %s --ckpt-format fsdp_dtensor",
+    add(out,
+        "--use-megatron-fsdp --data-parallel-sharding-strategy %s --ckpt-format fsdp_dtensor "
+        "--no-gradient-accumulation-fusion", /* which needs Transformer Engine 2.10 (mcore_fsdp_adapter.py) */
         strategies[plan->zero]);
   if (zero_shards_gradients(plan->zero) && plan->pp > 1)
     launch_notice(c, "zero %d in a pipeline: Megatron-LM does not say that its FSDP is tried with one", plan->zero);
@@ -574,7 +630,10 @@ char *launch_megatron_write(const LaunchCase *c) {
     launch_notice(c,
                   "predicted without --framework megatron-core: what it holds and how it spends time besides, sends of "
                   "chunks beside computing among it, is not counted");
-  GString *out = g_string_new("# Megatron-LM: model and plan; data, optimizer and checkpoints are yours to add.\n");
+  GString *out = g_string_new(NULL);
+  g_string_append_printf(
+      out, "# Megatron-LM with Megatron Core %s: model and plan; data, optimizer and checkpoints are yours to add.\n",
+      launch_release(c));
   g_autofree char *command = launch_command(c);
   g_string_append_printf(out, "# %s pretrain_gpt.py \"${MEGATRON_ARGS[@]}\"\n", command);
   launch_append_notices(c, out);

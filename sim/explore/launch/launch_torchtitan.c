@@ -105,6 +105,16 @@ gboolean launch_torchtitan_check(const LaunchCase *c, GError **error) {
 
 /* --- what it is told --- */
 
+/* Of config_manager.py at the tag v0.1.0 and job_config.py at v0.2.0 to v0.2.2; tests/data/launch/torchtitan.txt has
+ * all their keys. */
+const LaunchOption launch_torchtitan_options[] = {
+    {"module_fqns_per_model_part", "0.2"},
+    {"expert_parallel_degree", "0.2"},
+    {"quantize.linear.float8", "0.2"},
+    {"quantize.linear.mx", "0.2"},
+    {NULL, NULL},
+};
+
 static void add_model(const LaunchCase *c, GString *out) {
   const gboolean fp8 = c->plan->precision == PRECISION_FP8, mx = c->plan->precision == PRECISION_MXFP8;
   gsize i = 0;
@@ -122,6 +132,11 @@ static void add_model(const LaunchCase *c, GString *out) {
                               : "");
 }
 
+/* As the framework's file says that kernels were fused, or each run by itself. */
+static gboolean is_compiled(const Plan *plan) {
+  return plan->time.kernels == FRAMEWORK_KERNELS_FUSED && plan->framework != NULL;
+}
+
 static void add_training(const LaunchCase *c, GString *out) {
   const Plan *plan = c->plan;
   gint64 local = plan->pp > 1 ? plan->global_batch / plan->dp : plan->micro_batch;
@@ -131,6 +146,8 @@ static void add_training(const LaunchCase *c, GString *out) {
                          plan->precision == PRECISION_FP32 ? "float32" : "bfloat16");
   if (offload_is_any(&plan->offload))
     g_string_append(out, "enable_cpu_offload = true\n");
+  if (launch_is_before(c, "0.2"))
+    g_string_append_printf(out, "compile = %s\n", is_compiled(plan) ? "true" : "false");
 }
 
 static void add_data_parallelism(const LaunchCase *c, GString *out) {
@@ -221,15 +238,14 @@ static void add_precision(const LaunchCase *c, GString *out) {
     g_string_append(out, "\n[quantize.linear.mx]\nrecipe_name = \"mxfp8_cublas\"\n");
 }
 
-/* As the framework's file says that kernels were fused, or each run by itself. */
+/* Before v0.2 it is a key of [training]. */
 static void add_compile(const LaunchCase *c, GString *out) {
-  const FrameworkTime *time = &c->plan->time;
-  const gboolean is_compiled = time->kernels == FRAMEWORK_KERNELS_FUSED && c->plan->framework != NULL;
-  g_string_append_printf(out, "\n[compile]\nenable = %s\n", is_compiled ? "true" : "false");
-  if (c->plan->framework == NULL && time->kernels == FRAMEWORK_KERNELS_FUSED)
+  if (!launch_is_before(c, "0.2"))
+    g_string_append_printf(out, "\n[compile]\nenable = %s\n", is_compiled(c->plan) ? "true" : "false");
+  if (c->plan->framework == NULL && c->plan->time.kernels == FRAMEWORK_KERNELS_FUSED)
     launch_notice(c,
                   "predicted without --framework, with memory-bound kernels fused: torchtitan has that with [compile] "
-                  "enable = true; --framework torchtitan or torchtitan-compile predicts either");
+                  "enable = true; --framework torchtitan or torchtitan-eager predicts either");
 }
 
 char *launch_torchtitan_write(const LaunchCase *c) {
@@ -241,11 +257,13 @@ char *launch_torchtitan_write(const LaunchCase *c) {
   add_precision(c, sections);
   add_compile(c, sections);
   launch_notice_graphs(c, "torchtitan");
-  GString *out = g_string_new("# torchtitan: plan and model; data, optimizer and checkpoints are yours to add.\n");
+  GString *out = g_string_new(NULL);
+  g_string_append_printf(out, "# torchtitan %s: plan and model; data, optimizer and checkpoints are yours to add.\n",
+                         launch_release(c));
   g_autofree char *command = launch_command(c);
   g_string_append_printf(out, "# %s -m torchtitan.train --job.config_file FILE.toml\n", command);
-  g_string_append(out,
-                  "# Keys of v0.2.2 (2026-02); later versions have them as fields of a configuration in Python.\n");
+  g_string_append(
+      out, "# v0.2.2 (2026-02) is the last to read it; later versions have fields of a configuration in Python.\n");
   launch_append_notices(c, out);
   g_string_append(out, sections->str);
   return g_string_free(out, FALSE);

@@ -226,7 +226,7 @@ static void append_sensitivity(GString *out, const PlannerReport *report) {
 static void append_launch(GString *out, const PlannerReport *report) {
   if (report->launch == NULL)
     return;
-  g_string_append_printf(out, "\nStart it with %s\n", report->framework);
+  g_string_append_printf(out, "\nStart it with %s (%s)\n", report->framework, report->launch->release);
   if (report->launch->text[0] == '{') /* no comments there */
     for (guint i = 0; i < report->launch->notices->len; i++)
       g_string_append_printf(out, "notice: %s\n", (const char *)report->launch->notices->pdata[i]);
@@ -377,6 +377,7 @@ static void add_launch(JsonBuilder *builder, const PlannerReport *report) {
     return;
   json_begin_object(builder, "launch");
   json_add_text(builder, "framework", report->framework);
+  json_add_text(builder, "release", report->launch->release);
   json_add_text(builder, "text", report->launch->text);
   json_add_texts(builder, "notices", report->launch->notices);
   json_builder_end_object(builder);

@@ -56,7 +56,9 @@ typedef struct Settings {
   int norm_kernel;   /* the same of an RMSNorm alone; −1: as layer_kernels */
   int loss;          /* FrameworkLoss; −1: the framework's, or else vocabulary-parallel */
   char *framework;   /* owned; as the user named it; NULL: none */
-  const char *framework_file; /* interned: its file, a name in topologies/frameworks or a path */
+  const char *framework_file;    /* interned: its file, a name in topologies/frameworks or a path */
+  const char *framework_product; /* interned: whose release it is (framework_releases.h); NULL: not known */
+  const char *framework_release; /* interned: 0.14; NULL: not known */
   FrameworkMemory memory; /* what the framework adds to memory; zeroed: nothing */
   FrameworkTime time;     /* how the framework spends time; zeroed: unknown */
   gboolean overlap_grad;  /* gradient collectives overlap with backward */
