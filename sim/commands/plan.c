@@ -14,7 +14,7 @@ typedef struct {
   Space *space;
   char *objective, *tokens, *deadline, *price, *margin, *emit, *emit_to;
   gint top, jobs;
-  gboolean json;
+  gboolean json, implies_framework;
   double n_tokens; /* 0: not given */
   PlannerRequest request;
 } PlanVerb;
@@ -100,6 +100,7 @@ static gboolean check_prices(const PlanVerb *o, GError **error) {
 
 static gboolean fill_space(PlanVerb *o, GError **error) {
   const int framework = o->request.framework;
+  o->implies_framework = o->emit != NULL && space_given(o->space, "framework") == NULL;
   return (framework == PLANNER_ANY_FRAMEWORK || plan_space_fill_for(o->space, (LaunchFramework)framework, error)) &&
          plan_space_fill(o->space, error) && space_finish(o->space, error);
 }
@@ -191,7 +192,8 @@ static gboolean report_best(const PlanVerb *o, const PlannerResult *result, GErr
                                 .sensitivity = sensitivity,
                                 .cost = o->tokens != NULL ? &cost : NULL,
                                 .launch = o->emit_to == NULL ? launch : NULL,
-                                .framework = o->emit};
+                                .framework = o->emit,
+                                .implies_framework = o->implies_framework};
   print(o, &report);
   return TRUE;
 }

@@ -108,6 +108,7 @@ typedef struct {
   gboolean scaled_rotation; /* cosine and sine are also multiplied by a factor other than 1 (YaRN's attention factor,
                                arXiv 2309.00071 §3.4) */
   /* no effect on time and memory, passed on to frameworks: */
+  double norm_epsilon;       /* what norms add to a variance; 0: not said */
   double rotary_base;        /* θ of RoPE (arXiv 2104.09864); 0: 10000, the usual default */
   double llama3_rope_factor; /* the factor by which Llama 3.1 stretches RoPE; 0: not stretched */
   gboolean scales_rope;      /* RoPE is stretched in some other way (YaRN …) */

@@ -281,6 +281,15 @@ static gboolean read_rotary_share(const JsonFile *json, const ModelFamily *famil
   return TRUE;
 }
 
+static gboolean read_norm_epsilon(const JsonFile *json, Model *model, GError **error) {
+  static const char *const keys[] = {"rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon",
+                                     "norm_eps"};
+  for (gsize i = 0; i < G_N_ELEMENTS(keys); i++)
+    if (!json_file_number(json, json->root, keys[i], (RealRange){0, 1}, &model->norm_epsilon, error))
+      return FALSE;
+  return TRUE;
+}
+
 /* YaRN multiplies by attention_factor; else by the ratio of what mscale and mscale_all_dim give for `factor`; else by
  * the value for `factor` alone (transformers, modeling_rope_utils.py, 2024-25). */
 static gboolean read_attention_factor(const JsonFile *json, JsonObject *rope, double factor, Model *model,
@@ -372,7 +381,8 @@ static gboolean read_family(const JsonFile *json, const ModelFamily *family, con
   return read_dimensions(json, family, defaults, model, error) &&
          json_file_flag(json, json->root, "tie_word_embeddings", &model->tied, error) &&
          read_dropout(json, family, model, error) && read_rotary_share(json, family, model, error) &&
-         read_rope(json, defaults, model, error) && read_activation(json, family, model, error) &&
+         read_norm_epsilon(json, model, error) && read_rope(json, defaults, model, error) &&
+         read_activation(json, family, model, error) &&
          (family->read_details == NULL || family->read_details(json, model, error));
 }
 

@@ -429,6 +429,11 @@ static void add_model(const LaunchCase *c, GString *out) {
       MAX(model->max_positions, c->plan->seq_len));
   add(out, "--position-embedding-type %s", positions[model->positions]);
   add(out, "--normalization %s", model->norm == NORM_RMSNORM ? "RMSNorm" : "LayerNorm");
+  if (model->norm_epsilon > 0)
+    add(out, "--norm-epsilon %g", model->norm_epsilon);
+  else
+    launch_notice(c, "the file of model %s does not say rms_norm_eps: without --norm-epsilon Megatron-LM takes 1e-5",
+                  model->name);
   add_flag(out, activation(model)[0] != '\0', activation(model));
   add_flag(out, !model->tied, "--untie-embeddings-and-output-weights");
   add_flag(out, !model->linear_bias, "--disable-bias-linear");

@@ -251,7 +251,8 @@ static gboolean check_models(const Space *space, const GArray *cases, GError **e
 
 gboolean plan_space_fill_for(Space *space, LaunchFramework framework, GError **error) {
   const char *overlaps = launch_overlaps_p2p(framework);
-  return set_open(space, "schedule", launch_schedules(framework), error) &&
+  return set_open(space, "framework", launch_product(framework), error) &&
+         set_open(space, "schedule", launch_schedules(framework), error) &&
          (overlaps == NULL || set_open(space, "overlap-p2p", overlaps, error));
 }
 

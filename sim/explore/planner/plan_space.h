@@ -23,7 +23,7 @@ enum { LONG_SEQUENCE = 32768 };
  * --global-batch is missing. */
 gboolean plan_space_fill(Space *space, GError **error);
 /* For a plan that `framework` is to run, call this first: it restricts schedule and overlap-p2p, if they have no
- * values, to those the framework can run. */
+ * values, to those the framework can run, and sets --framework to it as people run it today. */
 gboolean plan_space_fill_for(Space *space, LaunchFramework framework, GError **error);
 /* Describe these defaults in the options' help; call before space_add_options(). */
 void plan_space_describe(Space *space);

@@ -78,6 +78,18 @@ static void append_best(GString *out, const PlannerReport *report) {
   g_string_append_c(out, '\n');
 }
 
+static void append_framework(GString *out, const PlannerReport *report) {
+  const PlanOutcome *best = report->result->kept->pdata[0];
+  if (best->completed->framework == NULL)
+    g_string_append(out, "  framework   none: no framework's overheads are in these times and bytes, which are "
+                         "optimistic; --framework names one (stepsim list frameworks)\n");
+  else if (report->implies_framework)
+    g_string_append_printf(out,
+                           "  framework   %s, as it is today, implied by --emit %s; --framework names another "
+                           "or a release\n",
+                           best->completed->framework, report->framework);
+}
+
 static void append_cost(GString *out, const PlannerReport *report) {
   if (report->cost != NULL)
     training_cost_text(report->cost, "  training    ", "  failures    ", out);
@@ -235,6 +247,7 @@ static void append_launch(GString *out, const PlannerReport *report) {
 
 void planner_text(GString *out, const PlannerReport *report) {
   append_best(out, report);
+  append_framework(out, report);
   append_cost(out, report);
   append_runners_up(out, report);
   append_recommended(out, report);

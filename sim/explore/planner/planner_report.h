@@ -9,10 +9,11 @@
 typedef struct {
   const PlannerRequest *request;
   const PlannerResult *result;
-  const GArray *sensitivity; /* of Variant */
-  const TrainingCost *cost;  /* NULL: no tokens were given */
-  const Launch *launch;      /* NULL: none is shown */
-  const char *framework;     /* of `launch` */
+  const GArray *sensitivity;  /* of Variant */
+  const TrainingCost *cost;   /* NULL: no tokens were given */
+  const Launch *launch;       /* NULL: none is shown */
+  const char *framework;      /* of --emit */
+  gboolean implies_framework; /* none was named: it is what --emit implies */
 } PlannerReport;
 
 void planner_text(GString *out, const PlannerReport *report);

@@ -70,10 +70,10 @@ static void predict_variant(gint64 i, int thread, gpointer data) {
   Variant *variant = variants_get(jobs->variants, (guint)i);
   if (variant->problem != NULL)
     return;
-  g_autoptr(Prediction) prediction =
-      how->look != NULL ? predict(variant->model, variant->cluster, variant->plan, &variant->problem)
-                        : predict_numbers(jobs->predictors->pdata[thread], variant->model, variant->cluster,
-                                          variant->plan, &variant->problem);
+  g_autoptr(Prediction) prediction = how->look != NULL
+                                         ? predict(variant->model, variant->cluster, variant->plan, &variant->problem)
+                                         : predict_numbers(jobs->predictors->pdata[thread], variant->model,
+                                                           variant->cluster, variant->plan, &variant->problem);
   if (prediction == NULL)
     return;
   variant->outcome = plan_outcome_of(prediction, variant->model, variant->cluster, variant->plan,

@@ -238,7 +238,7 @@ char *interval_basis_text(const Interval *interval) {
   case INTERVAL_FIRST_LOOK:
     return g_strdup("a machine new to this framework");
   case INTERVAL_UNDESCRIBED:
-    return g_strdup("no framework is described");
+    return g_strdup("no framework, its overheads are left out");
   case INTERVAL_NEW_GPU:
     return g_strdup("a GPU without published steps");
   default:
