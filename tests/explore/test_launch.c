@@ -1,6 +1,7 @@
 /* Launch options of plans, read back by independent parsers and compared with the names that the frameworks know:
  * tests/data/megatron-arguments.txt, deepspeed-keys.txt, torchtitan-keys.txt. */
 #include "error.h"
+#include "framework_releases.h"
 #include "launch_fixture.h"
 #include "plan_with.h"
 #include "run_suite.h"
@@ -11,22 +12,43 @@
 
 enum { N_PLANS = 200, MAX_GPUS = 512 };
 
-/* First word of each line of a data file → the rest. */
-static GHashTable *read_names(const char *file) {
+/* Names → what they are in that release, of a data file: "name kind 0.12-0.15". */
+static GHashTable *read_names(const char *file, const char *release) {
   g_autofree char *path = g_strconcat(CASES_FIXTURES, "/", file, NULL), *text = text_file_read(path);
   GHashTable *names = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
   g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
   for (char **line = lines; *line != NULL; line++) {
-    g_auto(GStrv) words = g_strsplit(*line, " ", 2);
-    if (words[0] != NULL && words[0][0] != '#' && words[1] != NULL)
-      g_hash_table_insert(names, g_strdup(words[0]), g_strdup(words[1]));
+    g_auto(GStrv) words = g_strsplit(*line, " ", 3);
+    if (**line == '#' || g_strv_length(words) < 3)
+      continue;
+    g_auto(GStrv) ends = g_strsplit(words[2], "-", 2);
+    if (framework_release_compare(ends[0], release) <= 0 &&
+        (ends[1][0] == '\0' || framework_release_compare(release, ends[1]) <= 0))
+      ck_assert_msg(g_hash_table_insert(names, g_strdup(words[0]), g_strdup(words[1])), "%s twice", words[0]);
   }
   ck_assert_uint_gt(g_hash_table_size(names), 20);
   return names;
 }
 
-/* Plans drawn at random; those the framework refuses are refused as impossible. */
-static void visit_launches(LaunchFramework framework, void (*visit)(const Workload *workload, const Launch *launch)) {
+/* "0.14" of "Megatron Core 0.14". */
+static const char *release_of(const Launch *launch) {
+  return strrchr(launch->release, ' ') + 1;
+}
+
+/* Whether it is one of "a|b|c". */
+static gboolean is_choice(const char *value, const char *choices) {
+  g_auto(GStrv) each = g_strsplit(choices, "|", -1);
+  return g_strv_contains((const char *const *)each, value);
+}
+
+typedef struct {
+  LaunchFramework framework;
+  const char *product, *release; /* NULL: none is said, the newest is meant */
+} Target;
+
+/* Plans drawn at random; those the framework refuses are refused as impossible. How many it does not refuse. */
+static int visit_launches_of(Target target, void (*visit)(const Workload *workload, const Launch *launch)) {
+  const LaunchFramework framework = target.framework;
   int n_written = 0;
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
@@ -36,6 +58,8 @@ static void visit_launches(LaunchFramework framework, void (*visit)(const Worklo
       add_experts(&drawn);
     if (seed % 3 == 0 && drawn.cluster->host.link_efficiency > 0 && training_is_of_all(&drawn.plan->training))
       drawn.plan->offload.optimizer = TIER_HOST;
+    drawn.plan->framework_product = target.product;
+    drawn.plan->framework_release = target.release;
     g_autoptr(Workload) workload = planned(&drawn.model, drawn.cluster, drawn.plan);
     g_autoptr(GError) error = NULL;
     g_autoptr(Launch) launch = launch_new(framework, workload, drawn.cluster->gpus_per_node, &error);
@@ -44,10 +68,27 @@ static void visit_launches(LaunchFramework framework, void (*visit)(const Worklo
         ck_abort_msg("%s", error->message);
       continue;
     }
+    ck_assert(target.release == NULL || strcmp(release_of(launch), target.release) == 0);
     visit(workload, launch);
     n_written++;
   }
-  ck_assert_int_gt(n_written, N_PLANS / 20); /* or nothing was looked at */
+  return n_written;
+}
+
+static void visit_launches(LaunchFramework framework, void (*visit)(const Workload *workload, const Launch *launch)) {
+  const Target newest = {framework, NULL, NULL};
+  ck_assert_int_gt(visit_launches_of(newest, visit), N_PLANS / 20); /* or nothing was looked at */
+}
+
+/* Of all releases that the data files have. */
+static void visit_releases(LaunchFramework framework, const char *product, const char *const *releases,
+                           void (*visit)(const Workload *workload, const Launch *launch)) {
+  int n_written = 0;
+  for (; *releases != NULL; releases++) {
+    const Target target = {framework, product, *releases};
+    n_written += visit_launches_of(target, visit);
+  }
+  ck_assert_int_gt(n_written, N_PLANS / 4);
 }
 
 /* --- Megatron-LM --- */
@@ -85,8 +126,37 @@ static void check_layout(const Workload *workload, const char *layout) {
   ck_assert_int_eq(layout[strlen(layout) - 1], 'L');
 }
 
+static gboolean is_number(const char *text, gboolean is_whole) {
+  char *end;
+  (void)(is_whole ? (double)g_ascii_strtoll(text, &end, 10) : g_ascii_strtod(text, &end));
+  return end != text && *end == '\0';
+}
+
+/* Whether the option takes such a value. */
+static gboolean takes(const char *kind, const char *value) {
+  if (strcmp(kind, "int") == 0 || strcmp(kind, "float") == 0)
+    return is_number(value, kind[0] == 'i');
+  return strcmp(kind, "value") == 0 || is_choice(value, kind);
+}
+
+/* What ends the run in validate_args() of some release. */
+static void check_conflicts(const Launch *launch, char **words, const char *release) {
+  const gboolean is_fsdp = value_of(words, "--use-megatron-fsdp") != NULL;
+  const gboolean has_one = strstr(launch->text, "CUDA_DEVICE_MAX_CONNECTIONS=1 ") != NULL;
+  ck_assert(!is_fsdp || (!has_one && value_of(words, "--no-gradient-accumulation-fusion") != NULL));
+  ck_assert(!is_fsdp || strcmp(value_of(words, "--ckpt-format"), "fsdp_dtensor") == 0);
+  ck_assert(is_fsdp || has_one || value_of(words, "--sequence-parallel") == NULL ||
+            value_of(words, "--overlap-moe-expert-parallel-comm") != NULL);
+  ck_assert(has_one || framework_release_compare(release, "0.12") >= 0);
+  if (framework_release_compare(release, "0.19") >= 0)
+    ck_assert_str_ne(value_of(words, "--cross-entropy-fusion-impl") ?: "", "te");
+  if (framework_release_compare(release, "0.16") < 0 && value_of(words, "--moe-grouped-gemm") != NULL)
+    ck_assert(value_of(words, "--bf16") != NULL);
+}
+
 static void check_megatron(const Workload *workload, const Launch *launch) {
-  g_autoptr(GHashTable) names = read_names("megatron-arguments.txt");
+  const char *release = release_of(launch);
+  g_autoptr(GHashTable) names = read_names("megatron-arguments.txt", release);
   g_auto(GStrv) words = megatron_words(launch->text);
   for (char **word = words; *word != NULL; word++) {
     const char *kind = g_hash_table_lookup(names, *word);
@@ -94,10 +164,13 @@ static void check_megatron(const Workload *workload, const Launch *launch) {
     while (word[n_values + 1] != NULL && !g_str_has_prefix(word[n_values + 1], "--"))
       n_values++;
     const gboolean is_list = g_strcmp0(kind, "values") == 0;
-    if (kind == NULL || (is_list ? n_values == 0 : n_values != (strcmp(kind, "value") == 0)))
-      ck_abort_msg("%s %s", *word, kind == NULL ? "is no argument" : "should be a flag, or should not");
+    if (kind == NULL || (is_list ? n_values == 0 : n_values != (strcmp(kind, "flag") != 0)))
+      ck_abort_msg("%s %s of %s", *word, kind == NULL ? "is no argument" : "should be a flag, or should not", release);
+    if (!is_list && n_values == 1 && !takes(kind, word[1]))
+      ck_abort_msg("%s %s: %s expects %s", *word, word[1], release, kind);
     word += n_values;
   }
+  check_conflicts(launch, words, release);
   const char *layout = value_of(words, "--pipeline-model-parallel-layout");
   if (layout != NULL)
     check_layout(workload, layout);
@@ -106,6 +179,37 @@ static void check_megatron(const Workload *workload, const Launch *launch) {
 
 TEST(megatron_knows_every_argument_it_is_given) {
   visit_launches(LAUNCH_MEGATRON, check_megatron);
+}
+
+TEST(every_release_of_megatron_knows_every_argument_it_is_given) {
+  static const char *const releases[] = {"0.9",  "0.10", "0.11", "0.12", "0.13", "0.14",
+                                         "0.15", "0.16", "0.17", "0.18", "0.19", NULL};
+  visit_releases(LAUNCH_MEGATRON, "megatron-core", releases, check_megatron);
+}
+
+/* DeepEP and graphs as older releases call them; what they do not have is impossible, and who has it is said. */
+TEST(a_release_gets_its_own_names) {
+  static const struct {
+    const char *release, *with, *without;
+  } cases[] = {
+      {"0.19", "--cuda-graph-modules moe_router", "--cuda-graph-scope"},
+      {"0.17", "--cuda-graph-scope moe_router", "--cuda-graph-modules"},
+      {"0.15", "Megatron Core 0.15 has no --cuda-graph-impl, which this plan needs: release 0.16 has it", NULL},
+      {"0.11", "Megatron Core 0.11 has no --cuda-graph-impl", NULL},
+  };
+  g_autoptr(Model) model = read_model("qwen3-30b");
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Plan) plan = plan_with("dp=8 ep=8 zero=1 global-batch=8");
+    plan->cuda_graphs = CUDA_GRAPHS_ROUTER;
+    plan->framework_product = "megatron-core";
+    plan->framework_release = cases[i].release;
+    g_autoptr(Workload) workload = planned(model, clusters[1], plan);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) launch = launch_new(LAUNCH_MEGATRON, workload, 8, &error);
+    const char *text = launch != NULL ? launch->text : error->message;
+    ck_assert_msg((launch == NULL) == (cases[i].without == NULL) && strstr(text, cases[i].with) != NULL, "%s", text);
+    ck_assert(cases[i].without == NULL || strstr(text, cases[i].without) == NULL);
+  }
 }
 
 static Plan *plan_of_llama(void) {
@@ -298,7 +402,8 @@ static void check_keys(JsonObject *object, const char *section, GHashTable *name
       continue;
     }
     const char *kind = g_hash_table_lookup(names, key);
-    if (kind == NULL || strcmp(kind, kind_of(node)) != 0)
+    const gboolean is_chosen = kind != NULL && strcmp(kind_of(node), "string") == 0 && strchr(kind, '|') != NULL;
+    if (is_chosen ? !is_choice(json_node_get_string(node), kind) : g_strcmp0(kind, kind_of(node)) != 0)
       ck_abort_msg("%s: %s, expected %s", key, kind_of(node), kind != NULL ? kind : "no such key");
   }
 }
@@ -311,7 +416,7 @@ static JsonNode *parse_json(const char *text) {
 }
 
 static void check_deepspeed(const Workload *workload, const Launch *launch) {
-  g_autoptr(GHashTable) names = read_names("deepspeed-keys.txt");
+  g_autoptr(GHashTable) names = read_names("deepspeed-keys.txt", release_of(launch));
   g_autoptr(JsonNode) root = parse_json(launch->text);
   JsonObject *config = json_node_get_object(root);
   check_keys(config, "", names);
@@ -326,7 +431,9 @@ static void check_deepspeed(const Workload *workload, const Launch *launch) {
 }
 
 TEST(deepspeed_knows_every_key_and_batches_multiply) {
+  static const char *const releases[] = {"0.11", "0.13", "0.15.3", "0.16", "0.17", "0.18", "0.19", NULL};
   visit_launches(LAUNCH_DEEPSPEED, check_deepspeed);
+  visit_releases(LAUNCH_DEEPSPEED, "deepspeed", releases, check_deepspeed);
 }
 
 /* TOML as JSON, by Python's tomllib; NULL where there is none. */
@@ -350,9 +457,9 @@ static JsonNode *parse_toml(const char *text) {
 
 static void check_torchtitan(const Workload *workload, const Launch *launch) {
   static int n_parsed; /* a Python each */
-  if (n_parsed++ >= 8)
+  if (n_parsed++ % 16 != 0)
     return;
-  g_autoptr(GHashTable) names = read_names("torchtitan-keys.txt");
+  g_autoptr(GHashTable) names = read_names("torchtitan-keys.txt", release_of(launch));
   g_autoptr(JsonNode) root = parse_toml(launch->text);
   if (root == NULL)
     return;
@@ -370,7 +477,9 @@ static void check_torchtitan(const Workload *workload, const Launch *launch) {
 }
 
 TEST(torchtitan_knows_every_key_and_degrees_multiply) {
+  static const char *const releases[] = {"0.1", "0.2", "0.2.2", NULL};
   visit_launches(LAUNCH_TORCHTITAN, check_torchtitan);
+  visit_releases(LAUNCH_TORCHTITAN, "torchtitan", releases, check_torchtitan);
 }
 
 int main(void) {

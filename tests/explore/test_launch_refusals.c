@@ -335,9 +335,9 @@ TEST(a_prediction_of_another_framework_is_noticed) {
                {LAUNCH_DEEPSPEED, "deepspeed-transformers", NULL},
                {LAUNCH_DEEPSPEED, "megatron-deepspeed", NULL},
                {LAUNCH_DEEPSPEED, "gpt-neox", NULL},
-               {LAUNCH_DEEPSPEED, "nemo", "--framework deepspeed-coalesced has"},
+               {LAUNCH_DEEPSPEED, "nemo", "--framework deepspeed has"},
                {LAUNCH_TORCHTITAN, "torchtitan-compile-async-tp", NULL},
-               {LAUNCH_TORCHTITAN, "megatron-core", "--framework torchtitan-compiled-loss has"}};
+               {LAUNCH_TORCHTITAN, "megatron-core", "--framework torchtitan has"}};
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     g_autoptr(Plan) plan = plan_new();
     Framework framework;

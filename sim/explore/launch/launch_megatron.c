@@ -154,6 +154,26 @@ static gboolean check_context(const LaunchCase *c, GError **error) {
                          c->plan->cp, MAX(1, c->model->n_kv_heads / c->plan->tp));
 }
 
+/* validate_args() until core 0.15: "GroupedGEMM for MoE only supports bf16 dtype". */
+static gboolean check_grouped(const LaunchCase *c, GError **error) {
+  const Precision precision = c->plan->precision;
+  return !model_has_experts(c->model) || !launch_is_before(c, "0.16") ||
+         (precision != PRECISION_FP16 && precision != PRECISION_FP32) ||
+         fail_impossible(error,
+                         "megatron: Megatron Core %s multiplies experts together in bf16 alone, found precision %s: "
+                         "release 0.16 has others",
+                         c->release, precision_info(precision)->name);
+}
+
+/* TransformerConfig until core 0.15; later, tp may also be a multiple of them. */
+static gboolean check_key_heads(const LaunchCase *c, GError **error) {
+  return !launch_is_before(c, "0.16") || c->model->latent.kv_rank > 0 || c->model->n_kv_heads % c->plan->tp == 0 ||
+         fail_impossible(error,
+                         "megatron: Megatron Core %s cuts no key-value heads: tp %d does not divide the %" INT64
+                         " of model %s, which release 0.16 takes",
+                         c->release, c->plan->tp, c->model->n_kv_heads, c->model->name);
+}
+
 static gboolean has_default_order(const Plan *plan) {
   return order_is(plan, default_order);
 }
@@ -176,7 +196,8 @@ gboolean launch_megatron_check(const LaunchCase *c, GError **error) {
   return launch_check_training(c, "megatron", "Megatron-LM", error) &&
          launch_check_compression(c, "megatron", "Megatron-LM", error) && check_recompute(c, error) &&
          check_offload(c, error) && check_schedule(c, error) && check_model(c, error) && check_order(c, error) &&
-         check_context(c, error) && check_overlapped_experts(c, error) && check_graphs(c, error);
+         check_context(c, error) && check_overlapped_experts(c, error) && check_graphs(c, error) &&
+         check_grouped(c, error) && check_key_heads(c, error);
 }
 
 /* Its FSDP starts in a pipeline; no test, example or page of Megatron-LM's has that (2026-08-22). */
@@ -192,19 +213,31 @@ gboolean launch_megatron_check_tried(const LaunchCase *c, GError **error) {
 
 /* --- what it is told --- */
 
-/* Megatron-LM's parser at the tags core_v0.9.0 to core_v0.19.0; what is older than 0.9 is not told apart. Where an
- * older release has another option for the same, that is written (add_graphs(), add_dispatch()).
- * tests/data/launch/megatron.txt has all options of these releases. */
+/* Newest first, as the message names the first that is missing. Megatron-LM's parser at the tags core_v0.9.0 to
+ * core_v0.19.0; what is older than 0.9 is not told apart. Where an older release has another option for the same, that
+ * is written (add_graphs(), add_dispatch()). tests/data/launch/megatron.txt has all options of these releases. */
 const LaunchOption launch_megatron_options[] = {
-    {"--cp-comm-type", "0.10"},
-    {"--expert-tensor-parallel-size", "0.10"},
-    {"--microbatch-group-size-per-virtual-pipeline-stage", "0.10"},
-    {"--moe-layer-freq", "0.10"},
-    {"--moe-ffn-hidden-size", "0.10"},
-    {"--moe-shared-expert-intermediate-size", "0.10"},
-    {"--multi-latent-attention", "0.10"},
-    {"--num-distributed-optimizer-instances", "0.10"},
-    {"--use-rope-scaling", "0.10"},
+    {"--cuda-graph-impl", "0.16"},
+    {"--activation-func-clamp-value", "0.15"},
+    {"--fp4-format", "0.15"},
+    {"--glu-linear-offset", "0.15"},
+    {"--quick-geglu", "0.15"},
+    {"--softmax-type", "0.15"},
+    {"--window-attn-skip-freq", "0.15"},
+    {"--window-size", "0.15"},
+    {"--overlap-moe-expert-parallel-comm", "0.14"},
+    {"--use-megatron-fsdp", "0.14"},
+    {"--no-rope-freq", "0.13"},
+    {"--pipeline-model-parallel-layout", "0.13"},
+    {"--qk-l2-norm", "0.13"},
+    {"--cross-entropy-fusion-impl", "0.12"},
+    {"--data-parallel-sharding-strategy", "0.12"},
+    {"--fp8-recipe", "0.12"},
+    {"--grad-reduce-in-bf16", "0.12"},
+    {"--moe-token-dispatcher-type flex", "0.12"},
+    {"--mtp-num-layers", "0.12"},
+    {"--optimizer-cpu-offload", "0.12"},
+    {"--recompute-modules", "0.12"},
     {"--account-for-embedding-in-pipeline-split", "0.11"},
     {"--account-for-loss-in-pipeline-split", "0.11"},
     {"--attention-backend", "0.11"},
@@ -214,27 +247,15 @@ const LaunchOption launch_megatron_options[] = {
     {"--num-virtual-stages-per-pipeline-rank", "0.11"},
     {"--rope-scaling-factor", "0.11"},
     {"--use-precision-aware-optimizer", "0.11"},
-    {"--cross-entropy-fusion-impl", "0.12"},
-    {"--data-parallel-sharding-strategy", "0.12"},
-    {"--fp8-recipe", "0.12"},
-    {"--grad-reduce-in-bf16", "0.12"},
-    {"--moe-token-dispatcher-type flex", "0.12"},
-    {"--mtp-num-layers", "0.12"},
-    {"--optimizer-cpu-offload", "0.12"},
-    {"--recompute-modules", "0.12"},
-    {"--no-rope-freq", "0.13"},
-    {"--pipeline-model-parallel-layout", "0.13"},
-    {"--qk-l2-norm", "0.13"},
-    {"--overlap-moe-expert-parallel-comm", "0.14"},
-    {"--use-megatron-fsdp", "0.14"},
-    {"--activation-func-clamp-value", "0.15"},
-    {"--fp4-format", "0.15"},
-    {"--glu-linear-offset", "0.15"},
-    {"--quick-geglu", "0.15"},
-    {"--softmax-type", "0.15"},
-    {"--window-attn-skip-freq", "0.15"},
-    {"--window-size", "0.15"},
-    {"--cuda-graph-impl", "0.16"},
+    {"--cp-comm-type", "0.10"},
+    {"--expert-tensor-parallel-size", "0.10"},
+    {"--microbatch-group-size-per-virtual-pipeline-stage", "0.10"},
+    {"--moe-layer-freq", "0.10"},
+    {"--moe-ffn-hidden-size", "0.10"},
+    {"--moe-shared-expert-intermediate-size", "0.10"},
+    {"--multi-latent-attention", "0.10"},
+    {"--num-distributed-optimizer-instances", "0.10"},
+    {"--use-rope-scaling", "0.10"},
     {NULL, NULL},
 };
 
@@ -324,9 +345,12 @@ static void add_experts(const LaunchCase *c, GString *out) {
 static void add_graphs(const LaunchCase *c, GString *out) {
   const gboolean is_old = launch_is_before(c, "0.18");
   const char *const modules = is_old ? "scope" : "modules";
+  /* insisted on with experts over several ranks, though it is of inference (validate_args() of core 0.16 and 0.17) */
+  const char *const padded = c->plan->ep > 1 ? " --moe-pad-experts-for-cuda-graph-inference" : "";
   const char *const whole = is_old ? "local --cuda-graph-scope full_iteration" : "full_iteration";
   if (c->plan->cuda_graphs == CUDA_GRAPHS_FULL)
-    add(out, "--cuda-graph-impl %s --no-check-for-nan-in-loss-and-grad --te-rng-tracker", whole);
+    add(out, "--cuda-graph-impl %s%s --no-check-for-nan-in-loss-and-grad --te-rng-tracker", whole,
+        is_old ? padded : "");
   else if (c->plan->cuda_graphs > CUDA_GRAPHS_NONE)
     add(out, "--cuda-graph-impl transformer_engine --cuda-graph-%s%s moe_router moe_preprocess --te-rng-tracker",
         modules, c->plan->cuda_graphs == CUDA_GRAPHS_ATTENTION ? " attn" : "");
@@ -598,10 +622,15 @@ static void add_recompute(const LaunchCase *c, GString *out) {
   add(out, "--attention-backend %s", c->plan->attention == ATTENTION_FLASH ? "flash" : "unfused");
 }
 
-/* Fused by Transformer Engine (--cross-entropy-fusion-impl, core 0.12 on), or in its own operations. */
+/* Fused by Transformer Engine (--cross-entropy-fusion-impl, core 0.12 to 0.18), or in its own operations. */
 static void add_loss(const LaunchCase *c, GString *out) {
   const int loss = c->plan->time.loss;
-  add_flag(out, loss == LOSS_FUSED, "--cross-entropy-loss-fusion --cross-entropy-fusion-impl te");
+  const gboolean has_te = launch_is_before(c, "0.19");
+  add_flag(out, loss == LOSS_FUSED && has_te, "--cross-entropy-loss-fusion --cross-entropy-fusion-impl te");
+  add_flag(out, loss == LOSS_FUSED && !has_te, "--cross-entropy-loss-fusion --cross-entropy-fusion-impl native");
+  if (loss == LOSS_FUSED && !has_te)
+    launch_notice(c, "predicted with --loss fused, which is Transformer Engine's: Megatron Core 0.19 refuses that, for "
+                     "its own fused operations");
   if (loss == LOSS_PLAIN || loss == LOSS_CHUNKED)
     launch_notice(c, "predicted with --loss %s: Megatron-LM has vocabulary_parallel and fused", loss_names()[loss]);
 }
@@ -609,7 +638,10 @@ static void add_loss(const LaunchCase *c, GString *out) {
 /* How many queues the GPU takes kernels from, which Megatron-LM insists on (validate_args() of arguments.py, 2026-08):
  * one where collectives of tp or cp are to start before the products beside them, but from Blackwell on; more under its
  * FSDP; its words for experts that overlap are "larger". NULL: as it is. */
-static const char *queues_text(const Plan *plan) {
+static const char *queues_text(const LaunchCase *c) {
+  const Plan *plan = c->plan;
+  if (launch_is_before(c, "0.12"))
+    return "export CUDA_DEVICE_MAX_CONNECTIONS=1 # without it this release does not start\n";
   if (zero_shards_gradients(plan->zero) && plan_data_ranks(plan) > 1)
     return "unset CUDA_DEVICE_MAX_CONNECTIONS # its FSDP refuses 1\n";
   if (overlaps_experts(plan))
@@ -642,7 +674,7 @@ char *launch_megatron_write(const LaunchCase *c) {
   g_autofree char *command = launch_command(c);
   g_string_append_printf(out, "# %s pretrain_gpt.py \"${MEGATRON_ARGS[@]}\"\n", command);
   launch_append_notices(c, out);
-  g_string_append(out, queues_text(c->plan) != NULL ? queues_text(c->plan) : "");
+  g_string_append(out, queues_text(c) != NULL ? queues_text(c) : "");
   g_string_append_printf(out, "MEGATRON_ARGS=(\n%s)\n", arguments->str);
   return g_string_free(out, FALSE);
 }
