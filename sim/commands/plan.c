@@ -5,7 +5,9 @@
 #include "error.h"
 #include "output.h"
 #include "parallel.h"
+#include "plan_family.h"
 #include "plan_space.h"
+#include "plan_ties.h"
 #include "planner_report.h"
 #include "progress_line.h"
 #include "units.h"
@@ -16,6 +18,7 @@ typedef struct {
   gint top, jobs;
   gboolean json, implies_framework;
   double n_tokens; /* 0: not given */
+  GStrv compared;  /* axes that were given several values */
   PlannerRequest request;
 } PlanVerb;
 
@@ -23,6 +26,7 @@ static void clear(PlanVerb *o) {
   char *strings[] = {o->objective, o->tokens, o->deadline, o->price, o->margin, o->emit, o->emit_to};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
+  g_strfreev(o->compared);
   space_free(o->space);
 }
 
@@ -100,6 +104,8 @@ static gboolean check_prices(const PlanVerb *o, GError **error) {
 
 static gboolean fill_space(PlanVerb *o, GError **error) {
   const int framework = o->request.framework;
+  o->compared = plan_family_compared(o->space);
+  o->request.compared = (const char *const *)o->compared;
   o->implies_framework = o->emit != NULL && space_given(o->space, "framework") == NULL;
   return (framework == PLANNER_ANY_FRAMEWORK || plan_space_fill_for(o->space, (LaunchFramework)framework, error)) &&
          plan_space_fill(o->space, error) && space_finish(o->space, error);
@@ -131,8 +137,9 @@ static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **err
        "leave this much of each GPU's memory free (default 0; context and libraries are counted already)",
        "5%|\"4 GB\""},
       {"emit", 0, 0, G_OPTION_ARG_STRING, &o->emit,
-       "consider only plans this framework can run, and print its settings for the best: megatron (arguments), "
-       "deepspeed (JSON) or torchtitan (TOML)",
+       "consider only plans this framework can run, and print its settings for the recommended one: megatron "
+       "(arguments), "
+       "deepspeed (JSON) or torchtitan (TOML), for the release of --framework (default: the newest known)",
        "FRAMEWORK"},
       {"emit-to", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->emit_to,
        "write these settings to a file (- is standard output, without a report)", "FILE"},
@@ -149,10 +156,10 @@ static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **err
          check_prices(o, error);
 }
 
-static Launch *make_launch(const PlanVerb *o, const PlanOutcome *best, GError **error) {
-  g_autoptr(Workload) workload = workload_complete(best->model, best->cluster, best->plan, error);
+static Launch *make_launch(const PlanVerb *o, const PlanOutcome *plan, GError **error) {
+  g_autoptr(Workload) workload = workload_complete(plan->model, plan->cluster, plan->plan, error);
   return workload != NULL
-             ? launch_new((LaunchFramework)o->request.framework, workload, best->cluster->gpus_per_node, error)
+             ? launch_new((LaunchFramework)o->request.framework, workload, plan->cluster->gpus_per_node, error)
              : NULL;
 }
 
@@ -176,7 +183,8 @@ static void print(const PlanVerb *o, const PlannerReport *report) {
 
 static gboolean report_best(const PlanVerb *o, const PlannerResult *result, GError **error) {
   const PlanOutcome *best = result->kept->pdata[0];
-  g_autoptr(Launch) launch = o->emit != NULL ? make_launch(o, best, error) : NULL;
+  g_auto(PlanTie) tie = plan_tie_of(result->kept, result->neighbours, o->request.compared);
+  g_autoptr(Launch) launch = o->emit != NULL ? make_launch(o, tie.plan, error) : NULL;
   if (o->emit != NULL && launch == NULL)
     return FALSE;
   if (o->emit_to != NULL && !write_launch(o, launch, error))

@@ -45,7 +45,7 @@ static void assert_tied(const PlanTie *tie, guint n, const guint *ranks) {
 TEST(the_simplest_plan_within_the_error_of_ratios_is_recommended) {
   static const Given given[] = {{2, 4, 1, 0, 1}, {4, 2, 1, 0, 1.04}, {8, 1, 1, 0, 1.09}, {1, 1, 1, 0, 1.12}};
   g_autoptr(GPtrArray) kept = outcomes_of(given, G_N_ELEMENTS(given));
-  g_auto(PlanTie) tie = plan_tie_of(kept);
+  g_auto(PlanTie) tie = plan_tie_of(kept, NULL, NULL);
   assert_tied(&tie, 3, (guint[]){0, 1, 2});
   ck_assert_uint_eq(tie.recommended, 2);
   ck_assert_double_eq(tie.width, 0.1);
@@ -54,12 +54,12 @@ TEST(the_simplest_plan_within_the_error_of_ratios_is_recommended) {
 TEST(a_plan_alone_is_recommended) {
   static const Given given[] = {{2, 4, 1, 0, 1}, {1, 1, 1, 0, 1.2}};
   g_autoptr(GPtrArray) kept = outcomes_of(given, G_N_ELEMENTS(given));
-  g_auto(PlanTie) tie = plan_tie_of(kept);
+  g_auto(PlanTie) tie = plan_tie_of(kept, NULL, NULL);
   assert_tied(&tie, 1, (guint[]){0});
   ck_assert_uint_eq(tie.recommended, 0);
   ck_assert_double_eq(tie.width, 0.1);
   g_ptr_array_set_size(kept, 1);
-  g_auto(PlanTie) alone = plan_tie_of(kept);
+  g_auto(PlanTie) alone = plan_tie_of(kept, NULL, NULL);
   ck_assert(isnan(alone.width));
 }
 
@@ -68,7 +68,7 @@ TEST(the_same_plan_with_more_recomputation_is_not_tied) {
   static const Given given[] = {
       {2, 1, 1, RECOMPUTE_NONE, 1}, {2, 1, 1, RECOMPUTE_FULL, 1.02}, {2, 1, 3, RECOMPUTE_FULL, 1.03}};
   g_autoptr(GPtrArray) kept = outcomes_of(given, G_N_ELEMENTS(given));
-  g_auto(PlanTie) tie = plan_tie_of(kept);
+  g_auto(PlanTie) tie = plan_tie_of(kept, NULL, NULL);
   assert_tied(&tie, 2, (guint[]){0, 2});
 }
 
@@ -76,10 +76,10 @@ TEST(the_same_plan_with_more_recomputation_is_not_tied) {
 TEST(a_plan_that_leaves_no_memory_is_not_recommended) {
   static const Given given[] = {{2, 2, 1, 0, 1}, {1, 1, 1, 0, 1.02}};
   g_autoptr(GPtrArray) kept = outcomes_of(given, G_N_ELEMENTS(given));
-  g_auto(PlanTie) roomy = plan_tie_of(kept);
+  g_auto(PlanTie) roomy = plan_tie_of(kept, NULL, NULL);
   ck_assert_uint_eq(roomy.recommended, 1);
   ((PlanOutcome *)kept->pdata[1])->total_bytes = 0.97;
-  g_auto(PlanTie) tight = plan_tie_of(kept);
+  g_auto(PlanTie) tight = plan_tie_of(kept, NULL, NULL);
   ck_assert_uint_eq(tight.recommended, 0);
 }
 
@@ -90,7 +90,7 @@ TEST(plans_on_different_machines_are_further_apart_before_one_is_better) {
   PlanOutcome *elsewhere = kept->pdata[1];
   elsewhere->cluster = &other_machine;
   ck_assert_double_eq_tol(plan_tie_width(kept->pdata[0], elsewhere), expm1(G_SQRT2 * log(1.2)), 1e-12);
-  g_auto(PlanTie) tie = plan_tie_of(kept);
+  g_auto(PlanTie) tie = plan_tie_of(kept, NULL, NULL);
   assert_tied(&tie, 2, (guint[]){0, 1});
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "plan_family.h"
 #include "plan_fields.h"
 #include "warnings.h"
 
@@ -36,16 +37,12 @@ enum { N_MEASURES = 11 };
 
 static void measure(const PlanOutcome *outcome, int measures[N_MEASURES]) {
   const Plan *plan = outcome->completed;
-  const int values[N_MEASURES] = {plan_outcome_used(outcome) > MEMORY_WARNED_ABOVE,
-                                  axes_in_use(plan),
-                                  plan->pp,
-                                  plan->tp,
-                                  plan->cp,
-                                  plan->ep,
-                                  plan->chunks,
-                                  special_schedule(plan),
-                                  offloaded(plan),
-                                  (int)plan->recompute,
+  g_autoptr(GPtrArray) warnings = plan_outcome_warnings(outcome);
+  const int values[N_MEASURES] = {(int)warnings->len, axes_in_use(plan),
+                                  plan->pp,           plan->tp,
+                                  plan->cp,           plan->ep,
+                                  plan->chunks,       special_schedule(plan),
+                                  offloaded(plan),    (int)plan->recompute,
                                   plan->zero};
   memcpy(measures, values, sizeof values);
 }
@@ -86,7 +83,25 @@ static gboolean is_beaten(const PlanOutcome *plan, const GPtrArray *kept, const 
   return is_beaten;
 }
 
-PlanTie plan_tie_of(const GPtrArray *kept) {
+static gboolean is_of_one_family(const PlanOutcome *a, const PlanOutcome *b, const char *const *compared) {
+  g_autofree char *x = plan_family_key(a->model, a->cluster, a->plan, compared);
+  g_autofree char *y = plan_family_key(b->model, b->cluster, b->plan, compared);
+  return strcmp(x, y) == 0;
+}
+
+static void try_neighbour(PlanTie *tie, const GPtrArray *kept, const PlanOutcome *plan, const char *const *compared) {
+  const PlanOutcome *best = kept->pdata[0];
+  if (plan->score / best->score - 1 > plan_tie_width(best, plan) || is_beaten(plan, kept, tie->tied) ||
+      plan_compare_simplicity(plan, tie->plan) >= 0)
+    return;
+  for (guint i = 0; i < kept->len; i++)
+    if (is_of_one_family(plan, kept->pdata[i], compared)) {
+      tie->recommended = i;
+      tie->plan = plan;
+    }
+}
+
+PlanTie plan_tie_of(const GPtrArray *kept, const GPtrArray *neighbours, const char *const *compared) {
   const PlanOutcome *best = kept->pdata[0];
   PlanTie tie = {.tied = g_array_new(FALSE, FALSE, sizeof(guint)), .width = NAN};
   for (guint i = 0; i < kept->len; i++) {
@@ -101,6 +116,9 @@ PlanTie plan_tie_of(const GPtrArray *kept) {
     if (plan_compare_simplicity(plan, simplest) < 0)
       tie.recommended = i;
   }
+  tie.plan = kept->pdata[tie.recommended];
+  for (guint i = 0; neighbours != NULL && i < neighbours->len; i++)
+    try_neighbour(&tie, kept, neighbours->pdata[i], compared);
   return tie;
 }
 

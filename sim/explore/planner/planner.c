@@ -20,6 +20,7 @@
 
 #include "error.h"
 #include "parallel.h"
+#include "plan_family.h"
 #include "plan_screen.h"
 #include "plan_shards.h"
 #include "progress_line.h"
@@ -40,7 +41,8 @@ typedef struct {
 typedef struct {
   gint64 index;
   gboolean is_done;
-  PlanOutcome *outcome; /* owned; NULL: `error` */
+  gboolean is_beaten;   /* by its family: it was not simulated */
+  PlanOutcome *outcome; /* owned; NULL: `error` or is_beaten */
   GError *error;        /* owned */
 } Trial;
 
@@ -68,6 +70,7 @@ typedef struct {
   GSequence *waiting;          /* of Candidate, by a tighter bound: not taken yet */
   GArray *taken;               /* of Candidate: to be simulated, in this order */
   Trial *trials;               /* [candidates]: of those taken */
+  GHashTable *families;        /* plan_family_key() → double: the best score of those settled; NULL: not asked for */
   guint n_settled;             /* of those taken, from the first on */
   PlannerResult *result;
   GArray *losers;    /* of Loser */
@@ -338,12 +341,50 @@ static PlanOutcome *best_shards(const PlannerRequest *request, PlanOutcome *whol
 
 /* --- simulating --- */
 
-static void drop_last(PlannerResult *result, GArray *losers) {
-  const PlanOutcome *last = g_ptr_array_index(result->kept, result->kept->len - 1);
+static void add_loser(const PlanOutcome *outcome, GArray *losers) {
   Loser loser;
-  memcpy(loser.breakdown_s, last->breakdown_s, sizeof loser.breakdown_s);
+  memcpy(loser.breakdown_s, outcome->breakdown_s, sizeof loser.breakdown_s);
   g_array_append_val(losers, loser);
+}
+
+static void drop_last(PlannerResult *result, GArray *losers) {
+  add_loser(g_ptr_array_index(result->kept, result->kept->len - 1), losers);
   g_ptr_array_set_size(result->kept, (int)result->kept->len - 1);
+}
+
+static char *key_of(const PlannerRequest *request, const PlanOutcome *outcome) {
+  return plan_family_key(outcome->model, outcome->cluster, outcome->plan, request->compared);
+}
+
+/* Index among the kept of the one of its family; −1: none is kept. */
+static int find_family(const PlannerRequest *request, const GPtrArray *kept, const char *key) {
+  for (guint i = 0; request->compared != NULL && i < kept->len; i++) {
+    g_autofree char *other = key_of(request, kept->pdata[i]);
+    if (strcmp(other, key) == 0)
+      return (int)i;
+  }
+  return -1;
+}
+
+/* Takes the outcome. */
+static void keep(const PlannerRequest *request, PlanOutcome *outcome, PlannerResult *result, GArray *losers) {
+  g_autofree char *key = key_of(request, outcome);
+  const int at = find_family(request, result->kept, key);
+  PlanOutcome **of_family = at >= 0 ? (PlanOutcome **)&result->kept->pdata[at] : NULL;
+  if (of_family == NULL) {
+    g_ptr_array_add(result->kept, outcome);
+  } else {
+    PlanOutcome *slower = outcome;
+    if (plan_outcome_compare(&outcome, of_family) < 0) {
+      slower = *of_family;
+      *of_family = outcome;
+    }
+    add_loser(slower, losers);
+    g_ptr_array_add(result->neighbours, slower);
+  }
+  g_ptr_array_sort(result->kept, plan_outcome_compare);
+  if (result->kept->len > (guint)request->n_kept)
+    drop_last(result, losers);
 }
 
 /* Takes the outcome. */
@@ -358,14 +399,39 @@ static void settle_outcome(const PlannerRequest *request, PlanOutcome *outcome, 
     plan_outcome_free(outcome);
     return;
   }
-  g_ptr_array_add(result->kept, outcome);
-  g_ptr_array_sort(result->kept, plan_outcome_compare);
-  if (result->kept->len > (guint)request->n_kept)
-    drop_last(result, losers);
+  keep(request, outcome, result, losers);
 }
 
-/* Candidates are settled on in their order, so that what is tried beside them is the same on any number of threads. */
-static void settle(Search *search, gint64 index, Trial *trial) {
+/* Whether the best of its family that was settled on is as good as the candidate can be. The lock is held. */
+static gboolean is_beaten_by_family(Search *search, int thread, const Candidate *candidate) {
+  SpacePoint point;
+  if (search->families == NULL || !space_reader_read(search->screeners[thread].reader, candidate->index, &point, NULL))
+    return FALSE;
+  g_autofree char *key = plan_family_key(point.model, point.cluster, point.plan, search->request->compared);
+  const double *best = g_hash_table_lookup(search->families, key);
+  return best != NULL && *best <= candidate->bound;
+}
+
+static void note_family(Search *search, const PlanOutcome *outcome) {
+  if (search->families == NULL || !outcome->fits ||
+      plan_outcome_kept_tokens_per_s(outcome) < search->request->least_tokens_per_s)
+    return;
+  char *key = key_of(search->request, outcome);
+  const double *best = g_hash_table_lookup(search->families, key);
+  if (best == NULL || outcome->score < *best)
+    g_hash_table_replace(search->families, key, g_memdup2(&outcome->score, sizeof outcome->score));
+  else
+    g_free(key);
+}
+
+/* Candidates are settled on in their order, so that what is tried beside them is the same on any number of threads; so
+ * is what their families beat, whether a thread knew it in time or not. */
+static void settle(Search *search, const Candidate *candidate, Trial *trial, int thread) {
+  const gint64 index = candidate->index;
+  if (trial->is_beaten || (trial->outcome != NULL && is_beaten_by_family(search, thread, candidate))) {
+    search->result->n_beaten_by_bound++;
+    return;
+  }
   if (trial->outcome != NULL) {
     const GPtrArray *kept = search->result->kept;
     const gboolean is_full = kept->len >= (guint)search->request->n_kept;
@@ -373,6 +439,7 @@ static void settle(Search *search, gint64 index, Trial *trial) {
     PlanOutcome *whole = g_steal_pointer(&trial->outcome);
     PlanOutcome *best = best_shards(search->request, whole, last != NULL ? last->score : INFINITY);
     tell_best(search, best);
+    note_family(search, best);
     settle_outcome(search->request, best, search->result, search->losers);
     return;
   }
@@ -432,12 +499,12 @@ static gboolean is_over(const Search *search) {
 }
 
 /* All that nothing before it is missing of. The lock is held. */
-static void settle_ready(Search *search) {
+static void settle_ready(Search *search, int thread) {
   for (; !is_over(search); search->n_settled++) {
     if (search->n_settled == search->taken->len || !search->trials[search->n_settled].is_done)
       return;
-    settle(search, g_array_index(search->taken, Candidate, search->n_settled).index,
-           &search->trials[search->n_settled]);
+    settle(search, &g_array_index(search->taken, Candidate, search->n_settled), &search->trials[search->n_settled],
+           thread);
   }
 }
 
@@ -460,15 +527,19 @@ static void simulate(gint64 unused, int thread, gpointer data) {
   g_mutex_lock(&search->lock);
   const gint64 at = is_over(search) ? -1 : take_next(search, thread);
   const gint64 index = at >= 0 ? g_array_index(search->taken, Candidate, at).index : -1;
-  const gboolean is_known = at >= 0 && take_early(search, index, &trial);
+  const gboolean is_beaten =
+      at >= 0 && is_beaten_by_family(search, thread, &g_array_index(search->taken, Candidate, at));
+  const gboolean is_known = at >= 0 && !is_beaten && take_early(search, index, &trial);
   g_mutex_unlock(&search->lock);
   if (at < 0)
     return;
-  if (!is_known)
+  if (is_beaten)
+    trial = (Trial){.index = index, .is_done = TRUE, .is_beaten = TRUE};
+  else if (!is_known)
     trial = try_plan(search, index, thread);
   g_mutex_lock(&search->lock);
   search->trials[at] = trial;
-  settle_ready(search);
+  settle_ready(search, thread);
   g_mutex_unlock(&search->lock);
 }
 
@@ -479,7 +550,7 @@ static void simulate_candidates(Search *search) {
   progress_line_init(&search->line);
   visit_all(search, n, simulate);
   progress_line_end(&search->line);
-  search->result->n_beaten_by_bound = n - search->n_settled;
+  search->result->n_beaten_by_bound += n - search->n_settled;
 }
 
 /* --- the result --- */
@@ -560,6 +631,7 @@ static void search_init(Search *search, const PlannerRequest *request, Interrupt
   search->waiting = g_sequence_new(g_free);
   search->taken = g_array_new(FALSE, FALSE, sizeof(Candidate));
   search->losers = g_array_new(FALSE, FALSE, sizeof(Loser));
+  search->families = request->compared != NULL ? g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free) : NULL;
   g_mutex_init(&search->lock);
   g_mutex_init(&search->best_lock);
 }
@@ -594,6 +666,7 @@ static void search_clear(Search *search) {
   g_sequence_free(search->waiting);
   g_array_unref(search->taken);
   g_array_unref(search->losers);
+  g_clear_pointer(&search->families, g_hash_table_unref);
   g_clear_error(&search->problem);
   g_mutex_clear(&search->lock);
   g_mutex_clear(&search->best_lock);
@@ -630,6 +703,7 @@ PlannerResult *planner_search(const PlannerRequest *request, Interrupt *interrup
   result->n_configurations = n;
   result->least_excess_bytes = INFINITY;
   result->kept = g_ptr_array_new_with_free_func((GDestroyNotify)plan_outcome_free);
+  result->neighbours = g_ptr_array_new_with_free_func((GDestroyNotify)plan_outcome_free);
   Search search;
   search_init(&search, request, interrupt, result);
   gboolean ok = run(&search, error);
@@ -643,5 +717,6 @@ void planner_result_free(PlannerResult *result) {
     return;
   g_clear_pointer(&result->reasons, g_array_unref);
   g_ptr_array_unref(result->kept);
+  g_ptr_array_unref(result->neighbours);
   g_free(result);
 }

@@ -4,7 +4,8 @@
  *     candidates, least bound first ── simulated, until the next bound is no better than the last plan kept
  *
  * Bounds (plan_bound.h, memory_bound.h) never exceed what a simulation gives, so the plans kept are those an
- * exhaustive sweep would keep, in the same order; ties go to the lower index. The result does not depend on the
+ * exhaustive sweep would keep, in the same order; ties go to the lower index. Of a family (plan_family.h) only the best
+ * is kept, and what cannot beat it is not simulated. The result does not depend on the
  * number of threads. */
 #pragma once
 #include "interrupt.h"
@@ -18,13 +19,15 @@ enum { PLANNER_ANY_FRAMEWORK = -1, PLANNER_MOST_CONFIGURATIONS = 20000000 };
 typedef struct {
   const Space *space; /* finished; borrowed */
   PlanScoring scoring;
-  int n_kept;                /* plans to keep: the best and its runners-up; ≥ 1 */
-  int framework;             /* LaunchFramework that must be able to run the plan, or PLANNER_ANY_FRAMEWORK */
-  gboolean zero_is_given;    /* also try plans that the framework's own tests do not cover */
-  gboolean seeks_shards;     /* also try ZeRO over part of the ranks where they are waited for */
-  double least_tokens_per_s; /* 0: none. Plans with a lower throughput, failures included if their rate is known,
-                                are late */
-  int n_threads;             /* ≥ 1 */
+  int n_kept;                  /* plans to keep: the best and its runners-up; ≥ 1 */
+  const char *const *compared; /* keep the best of each family, which these axes set apart, too (plan_family.h);
+                                  NULL: keep the best plans, whatever they have in common */
+  int framework;               /* LaunchFramework that must be able to run the plan, or PLANNER_ANY_FRAMEWORK */
+  gboolean zero_is_given;      /* also try plans that the framework's own tests do not cover */
+  gboolean seeks_shards;       /* also try ZeRO over part of the ranks where they are waited for */
+  double least_tokens_per_s;   /* 0: none. Plans with a lower throughput, failures included if their rate is known,
+                                  are late */
+  int n_threads;               /* ≥ 1 */
 } PlannerRequest;
 
 typedef struct {
@@ -41,6 +44,8 @@ typedef struct {
   gint64 n_slower_by[N_BREAKDOWN]; /* of n_slower: the part of the step in which the best plan gained most */
   GArray *reasons;                 /* of Reason, most frequent first: why configurations are impossible */
   GPtrArray *kept;                 /* of PlanOutcome, best first; at least one */
+  GPtrArray *neighbours;           /* of PlanOutcome: simulated, and slower than a kept one of their family; counted
+                                      among n_slower */
   double wall_s;
   int signal; /* signal that ended the search early: the best may be missing and kept may be empty; 0: none */
 } PlannerResult;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "json_values.h"
+#include "plan_family.h"
 #include "plan_fields.h"
 #include "plan_ties.h"
 #include "step_report.h"
@@ -40,6 +41,35 @@ static void append_price(GString *out, const PlannerReport *report, const PlanOu
 static char *plan_line(const PlanOutcome *outcome) {
   g_autofree char *line = step_report_plan_line(outcome->completed);
   return g_strdup_printf("%s; micro-batch %" INT64, line, outcome->completed->micro_batch);
+}
+
+static PlanTie tie_of(const PlannerReport *report) {
+  return plan_tie_of(report->result->kept, report->result->neighbours, report->request->compared);
+}
+
+/* How many others of its family were simulated, and how far behind the next is, as a share. */
+static guint count_neighbours(const PlannerReport *report, const PlanOutcome *plan, double *nearest) {
+  const GPtrArray *neighbours = report->result->neighbours;
+  const char *const *compared = report->request->compared;
+  g_autofree char *key = plan_family_key(plan->model, plan->cluster, plan->plan, compared);
+  guint n = 0;
+  *nearest = INFINITY;
+  for (guint i = 0; i < neighbours->len; i++) {
+    const PlanOutcome *other = neighbours->pdata[i];
+    g_autofree char *of_other = plan_family_key(other->model, other->cluster, other->plan, compared);
+    if (strcmp(key, of_other) != 0)
+      continue;
+    n++;
+    *nearest = MIN(*nearest, other->score / plan->score - 1);
+  }
+  return n;
+}
+
+static void append_neighbours(GString *out, const PlannerReport *report, const PlanOutcome *plan) {
+  double nearest;
+  const guint n = count_neighbours(report, plan, &nearest);
+  if (n > 0)
+    g_string_append_printf(out, "; %u like it, the next %+.2f %%", n, units_percent(nearest));
 }
 
 static void append_memory(GString *out, const PlanOutcome *best) {
@@ -123,7 +153,8 @@ static void append_runners_up(GString *out, const PlannerReport *report) {
   const PlanOutcome *best = kept->pdata[0];
   if (kept->len == 1)
     return;
-  g_string_append(out, "\nRunners-up: step, time lost for the same tokens, memory, where they differ\n");
+  g_string_append_printf(out, "\nRunners-up%s: step, time lost for the same tokens, memory, where they differ\n",
+                         report->request->compared != NULL ? ", the best of each other family" : "");
   for (guint i = 1; i < kept->len; i++) {
     const PlanOutcome *other = kept->pdata[i];
     g_autofree char *line = plan_line(other), *time = units_format(other->step_time_s, UNIT_SECONDS);
@@ -132,6 +163,7 @@ static void append_runners_up(GString *out, const PlannerReport *report) {
                            percent(plan_outcome_used(other)));
     append_difference(out, best, other);
     append_price(out, report, other);
+    append_neighbours(out, report, other);
     g_string_append_c(out, '\n');
   }
 }
@@ -163,10 +195,12 @@ static void append_by_chance(GString *out, const GPtrArray *kept, const PlanTie 
 
 static void append_recommended(GString *out, const PlannerReport *report) {
   const GPtrArray *kept = report->result->kept;
-  if (kept->len == 1)
+  if (kept->len == 1 && report->result->neighbours->len == 0)
     return;
-  g_auto(PlanTie) tie = plan_tie_of(kept);
-  append_rank(g_string_append(out, "\nRecommended: "), tie.recommended);
+  g_auto(PlanTie) tie = tie_of(report);
+  const gboolean is_neighbour = tie.plan != kept->pdata[tie.recommended];
+  g_string_append_printf(out, "\nRecommended: %s", is_neighbour ? "a neighbour of " : "");
+  append_rank(out, tie.recommended);
   g_string_append(out, tie.tied->len > 1 ? "\n  the simplest of " : "\n  no other is tied with it");
   if (tie.tied->len > 1)
     g_string_append_printf(out, "%u that predictions cannot tell apart", tie.tied->len);
@@ -174,9 +208,11 @@ static void append_recommended(GString *out, const PlannerReport *report) {
                          percent(tie.width));
   append_by_chance(out, kept, &tie, TRUE);
   append_by_chance(out, kept, &tie, FALSE);
-  if (tie.recommended == 0)
+  if (tie.plan == kept->pdata[0])
     return;
-  g_autofree char *options = plan_outcome_options(kept->pdata[tie.recommended]);
+  g_autofree char *line = plan_line(tie.plan), *options = plan_outcome_options(tie.plan);
+  if (is_neighbour)
+    g_string_append_printf(out, "  plan        %s (%+.2f %%)\n", line, units_percent(behind(kept->pdata[0], tie.plan)));
   g_string_append_printf(out, "  options     %s\n", options);
 }
 
@@ -185,8 +221,9 @@ static void append_count(GString *out, gint64 n, const char *one_does, const cha
     g_string_append_printf(out, "  %9" INT64 "  %s\n", n, n == 1 ? one_does : many_do);
 }
 
-static const char beaten[] = "cannot beat the last plan above: kernels with tp, ep and sends and the least bubble, or "
-                             "gathers and reductions, alone take longer";
+static const char beaten[] =
+    "cannot beat the last plan above or its own family's: kernels with tp, ep and sends and the "
+    "least bubble, or gathers and reductions, alone take longer";
 
 static void append_losers(GString *out, const PlannerReport *report) {
   const PlannerResult *result = report->result;
@@ -238,7 +275,8 @@ static void append_sensitivity(GString *out, const PlannerReport *report) {
 static void append_launch(GString *out, const PlannerReport *report) {
   if (report->launch == NULL)
     return;
-  g_string_append_printf(out, "\nStart it with %s (%s)\n", report->framework, report->launch->release);
+  g_string_append_printf(out, "\nStart the recommended plan with %s (%s)\n", report->framework,
+                         report->launch->release);
   if (report->launch->text[0] == '{') /* no comments there */
     for (guint i = 0; i < report->launch->notices->len; i++)
       g_string_append_printf(out, "notice: %s\n", (const char *)report->launch->notices->pdata[i]);
@@ -317,23 +355,31 @@ static void add_outcome(JsonBuilder *builder, const PlanOutcome *best, const Pla
   json_add_texts(builder, "warnings", warnings);
 }
 
-static void add_kept(JsonBuilder *builder, const GPtrArray *kept) {
+static void add_neighbours(JsonBuilder *builder, const PlannerReport *report, const PlanOutcome *plan) {
+  double nearest;
+  json_add_count(builder, "neighbours", count_neighbours(report, plan, &nearest));
+}
+
+static void add_kept(JsonBuilder *builder, const PlannerReport *report) {
+  const GPtrArray *kept = report->result->kept;
   json_begin_object(builder, "best");
   add_outcome(builder, kept->pdata[0], kept->pdata[0]);
+  add_neighbours(builder, report, kept->pdata[0]);
   json_builder_end_object(builder);
   json_begin_list(builder, "runners_up");
   for (guint i = 1; i < kept->len; i++) {
     json_begin_object(builder, NULL);
     add_outcome(builder, kept->pdata[0], kept->pdata[i]);
+    add_neighbours(builder, report, kept->pdata[i]);
     json_builder_end_object(builder);
   }
   json_builder_end_array(builder);
 }
 
 /* Plans by their rank: 0 is the best, 1 the first runner-up. */
-static void add_recommended(JsonBuilder *builder, const GPtrArray *kept) {
-  g_auto(PlanTie) tie = plan_tie_of(kept);
-  g_autofree char *options = plan_outcome_options(kept->pdata[tie.recommended]);
+static void add_recommended(JsonBuilder *builder, const PlannerReport *report) {
+  g_auto(PlanTie) tie = tie_of(report);
+  g_autofree char *options = plan_outcome_options(tie.plan);
   json_begin_object(builder, "recommended");
   json_add_count(builder, "rank", tie.recommended);
   json_add_text(builder, "options", options);
@@ -401,8 +447,8 @@ char *planner_json(const PlannerReport *report) {
   JsonBuilder *builder = json_builder_new();
   json_builder_begin_object(builder);
   json_add_text(builder, "objective", objective_names()[report->request->scoring.objective]);
-  add_kept(builder, result->kept);
-  add_recommended(builder, result->kept);
+  add_kept(builder, report);
+  add_recommended(builder, report);
   add_losers(builder, result);
   planner_json_steps(builder, result->kept->pdata[0], report->sensitivity);
   if (report->cost != NULL) {
