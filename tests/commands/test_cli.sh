@@ -60,6 +60,8 @@ printf '%s,cp\n2,256,4,selene,1,3\n' "$columns" >refused.csv
 printf '%s\n\n2,256,4,selene,soon\n' "$columns" >soon.csv
 printf '%s,source,framework\n2,256,4,selene,1,b,megatorn-core\n2,256,4,selene,1,a,megatorn-core\n2,256,4,selene,1,,mine\n' \
   "$columns" >frameworks.csv
+printf 'name: own\nsource: made up\nbase: %s/topologies/frameworks/megatron-core.yaml\n' "$tests/.." >own-framework.yaml
+printf '%s,framework\n2,256,4,selene,1,./own-framework.yaml\n2,256,4,selene,1,./none.yaml\n' "$columns" >paths.csv
 printf '%s,kv_heads,gated,vocab,framework\n%s\n%s\n%s\n' "$columns" 2,64,4,selene,1,4,1,32000,Megatron-LM \
   2,64,4,selene,1,4,1,32000,megatron-lm 2,64,4,dgx-h100,1,2,1,128256,pytorch-fsdp >plain.csv
 printf '%s\n2,256,4,selene,1\n' "$columns" >one.csv

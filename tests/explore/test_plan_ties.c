@@ -83,6 +83,29 @@ TEST(a_plan_that_leaves_no_memory_is_not_recommended) {
   ck_assert_uint_eq(tight.recommended, 0);
 }
 
+/* A neighbour that is tied and simpler stands for its family; one of another family, or too far behind, does not. */
+TEST(a_simpler_neighbour_stands_for_its_family) {
+  static const Given given[] = {{4, 4, 1, 0, 1}, {8, 4, 1, 0, 1.02}};
+  static const Given others[] = {{4, 4, 0, 0, 1.03}, {4, 4, 0, 0, 1.3}, {2, 4, 0, 0, 1.01}};
+  g_autoptr(GPtrArray) kept = outcomes_of(given, G_N_ELEMENTS(given)),
+                       neighbours = outcomes_of(others, G_N_ELEMENTS(others));
+  for (guint i = 0; i < kept->len; i++) {
+    PlanOutcome *outcome = kept->pdata[i];
+    outcome->plan = plan_copy(outcome->completed);
+    outcome->completed->chunks = 8;
+  }
+  for (guint i = 0; i < neighbours->len; i++) {
+    PlanOutcome *outcome = neighbours->pdata[i];
+    outcome->plan = plan_copy(outcome->completed);
+    outcome->completed->chunks = 2;
+  }
+  g_auto(PlanTie) tie = plan_tie_of(kept, neighbours, NULL);
+  ck_assert_uint_eq(tie.recommended, 0);
+  ck_assert_ptr_eq(tie.plan, neighbours->pdata[0]);
+  g_auto(PlanTie) alone = plan_tie_of(kept, NULL, NULL);
+  ck_assert_ptr_eq(alone.plan, kept->pdata[0]);
+}
+
 /* Errors on two machines have nothing in common: half widths ln 1.2 each, √2 · ln 1.2 together. */
 TEST(plans_on_different_machines_are_further_apart_before_one_is_better) {
   static const Given given[] = {{2, 2, 1, 0, 1}, {1, 1, 1, 0, 1.25}};

@@ -4,6 +4,7 @@
 
 #include "plan.h"
 #include "plan_bound.h"
+#include "plan_family.h"
 #include "plan_screen.h"
 #include "plan_shards.h"
 #include "sweep_try.h"
@@ -249,7 +250,8 @@ TEST(simulate_sweep_and_plan_agree_on_drawn_spaces) {
 
 /* The best of a configuration with shards over all ranks or fewer; INFINITY: none fits. */
 static double least_score(const SpacePoint *point, const PlannerRequest *request) {
-  g_autoptr(PlanOutcome) whole = plan_outcome_new(NULL, point->model, point->cluster, point->plan, &request->scoring, NULL);
+  g_autoptr(PlanOutcome) whole =
+      plan_outcome_new(NULL, point->model, point->cluster, point->plan, &request->scoring, NULL);
   if (whole == NULL || !whole->fits)
     return INFINITY;
   double least = whole->score;
@@ -257,7 +259,8 @@ static double least_score(const SpacePoint *point, const PlannerRequest *request
   for (guint i = 0; i < narrower->len && zero_shards_weights(point->plan->zero); i++) {
     g_autoptr(Plan) plan = plan_copy(point->plan);
     plan->zero_ranks = g_array_index(narrower, int, i);
-    g_autoptr(PlanOutcome) outcome = plan_outcome_new(NULL, point->model, point->cluster, plan, &request->scoring, NULL);
+    g_autoptr(PlanOutcome) outcome =
+        plan_outcome_new(NULL, point->model, point->cluster, plan, &request->scoring, NULL);
     if (outcome != NULL && outcome->fits)
       least = fmin(least, outcome->score);
   }
@@ -314,10 +317,63 @@ TEST(threads_change_nothing) {
     ck_assert_int_eq(((PlanOutcome *)one->kept->pdata[k])->index, ((PlanOutcome *)three->kept->pdata[k])->index);
 }
 
+static char *family_of(const PlanOutcome *outcome, const char *const *compared) {
+  return plan_family_key(outcome->model, outcome->cluster, outcome->plan, compared);
+}
+
+/* Of all plans that fit, by score, the first of each family, on any number of threads. Where micro-batches are compared
+ * they set families apart. */
+TEST(the_best_of_each_family_is_kept) {
+  static const char *const none[] = {NULL}, *const batches[] = {"micro-batch", NULL};
+  static const char *const *const cases_compared[] = {none, batches};
+  static const char given[] = "model=llama-3-8b cluster=dgx-h100 gpus=16 global-batch=32 seq-len=2048 "
+                              "chunks=1,2,4 micro-batch=1,2 zero=1,3 recompute=none,full";
+  for (gsize i = 0; i < G_N_ELEMENTS(cases_compared); i++) {
+    const char *const *compared = cases_compared[i];
+    g_autoptr(Space) space = space_of(given);
+    PlannerRequest request = request_of(space);
+    request.n_kept = 100000;
+    g_autoptr(PlannerResult) all = search(&request);
+    g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    g_autoptr(GArray) expected = g_array_new(FALSE, FALSE, sizeof(gint64));
+    for (guint k = 0; k < all->kept->len; k++)
+      if (g_hash_table_add(seen, family_of(all->kept->pdata[k], compared)))
+        g_array_append_val(expected, ((PlanOutcome *)all->kept->pdata[k])->index);
+    ck_assert_uint_gt(expected->len, 6);
+    ck_assert_uint_lt(expected->len, all->kept->len);
+    request.n_kept = 6;
+    request.compared = compared;
+    g_autoptr(PlannerResult) one = search(&request);
+    request.n_threads = 3;
+    g_autoptr(PlannerResult) three = search(&request);
+    ck_assert_uint_eq(one->kept->len, 6);
+    for (guint k = 0; k < one->kept->len; k++) {
+      ck_assert_int_eq(((PlanOutcome *)one->kept->pdata[k])->index, g_array_index(expected, gint64, k));
+      ck_assert_int_eq(((PlanOutcome *)three->kept->pdata[k])->index, g_array_index(expected, gint64, k));
+    }
+    ck_assert_int_eq(one->n_simulated, three->n_simulated);
+    ck_assert_uint_eq(one->neighbours->len, three->neighbours->len);
+    ck_assert_int_lt(one->n_simulated, all->n_simulated);
+    ck_assert_int_eq(one->n_configurations, one->kept->len + one->n_same + one->n_impossible + one->n_out_of_memory +
+                                                one->n_late + one->n_beaten_by_bound + one->n_slower);
+  }
+}
+
+/* What is given as a list is compared; ranges are lists, a value is not. */
+TEST(axes_that_were_given_several_values_are_compared) {
+  g_autoptr(Space) space = space_new();
+  ck_assert(space_set_text(space, "tp=1,2\npp=4\nmicro-batch=1..8*2\nmodel=gpt2\n", NULL));
+  g_auto(GStrv) compared = plan_family_compared(space);
+  ck_assert_uint_eq(g_strv_length(compared), 2);
+  ck_assert_str_eq(compared[0], "tp");
+  ck_assert_str_eq(compared[1], "micro-batch");
+}
+
 /* torchtitan's selective recompute keeps every other product: less memory than none, less time than full. */
 TEST(selective_recompute_of_products_is_a_plan_of_its_own) {
-  static const char given[] = "model=llama-3-8b cluster=torchtitan-h100 framework=torchtitan-eager gpus=8 global-batch=16 "
-                              "seq-len=8192 tp=1 pp=1 micro-batch=2 zero=3";
+  static const char given[] =
+      "model=llama-3-8b cluster=torchtitan-h100 framework=torchtitan-eager gpus=8 global-batch=16 "
+      "seq-len=8192 tp=1 pp=1 micro-batch=2 zero=3";
   g_autoptr(Space) space = space_of(given);
   PlannerRequest request = request_of(space);
   g_autoptr(PlannerResult) result = search(&request);
