@@ -10,7 +10,7 @@ file=${2:-$(cd "$(dirname "$0")/../measurements" && pwd)/passes.csv}
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-# A row's model and plan options, from the columns of these names
+# A row's model and plan options, from the columns of these names; a row names its framework's file
 awk -F, -v work="$work" '
   NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
   function cell(name) { return $(at[name]) }
@@ -23,7 +23,7 @@ awk -F, -v work="$work" '
       cell("peer"), cell("peer_ms"), model
     n = split("seq_len cluster gpus tp pp dp micro_batch global_batch precision attention framework", options, " ")
     for (i = 1; i <= n; i++) { option = options[i]; gsub(/_/, "-", option); printf " --%s %s", option, cell(options[i]) }
-    print "" }' "$file" >"$work/runs"
+    print ".yaml" }' "$file" >"$work/runs"
 
 while IFS='|' read -r model cluster batch measured peer peer_ms options; do
   # shellcheck disable=SC2086 # options are many words

@@ -165,6 +165,8 @@ static Launch *make_launch(const PlanVerb *o, const PlanOutcome *plan, GError **
 
 /* Write the launch text to its own file, with notices about what it does not contain on standard error. */
 static gboolean write_launch(const PlanVerb *o, const Launch *launch, GError **error) {
+  if (launch->text[0] == '{') /* its own comments say it elsewhere */
+    fprintf(stderr, "stepsim plan: notice: written for %s\n", launch->release);
   for (guint i = 0; i < launch->notices->len; i++)
     fprintf(stderr, "stepsim plan: notice: %s\n", (const char *)launch->notices->pdata[i]);
   return output_text(o->emit_to, launch->text, error);
