@@ -11,7 +11,7 @@ static const char *const spaces[] = {
     "model=llama-3-8b,gpt2\ncluster=dgx-h100\ngpus=8,16\ntp=1,2\npp=1,2,4\nschedule=1f1b,zb-v,auto\n"
     "pipeline-layout=auto,balanced\nglobal-batch=16\nseq-len=1024\nzero=0,1,3\nrecompute=none,selective,full\n"
     "sequence-parallel=on,off\nprecision=bf16,fp16,fp32\nattention=flash,unfused\n"
-    "framework=megatron-lm,torchtitan,pytorch-fsdp,megatron-deepspeed,internevo\njitter=0,0.01\n",
+    "framework=megatron-lm-2022,torchtitan-eager,pytorch-fsdp-2023,megatron-deepspeed,internevo\njitter=0,0.01\n",
     "model=llama-3-8b\ncluster=dgx-h100\ngpus=16\ntp=1,2\npp=1,2\ncp=1,2\ncp-comm=ring,ulysses\nseq-len=2048\n"
     "global-batch=32\nnorm-kernel=fused,plain\nrecompute=selective\nrecompute-modules=core_attn,layernorm+mlp\n"
     "zero=0,2,3\nzero-ranks=2,4\nprefetch=0,2\nbucket=100000000\norder=tp-cp-ep-pp-dp\nflops=causal,6n\n"
@@ -21,7 +21,7 @@ static const char *const spaces[] = {
     "expert-load=1,1.25\nexpert-dispatch=alltoall,deepep\noverlap-experts=on,off\ncuda-graphs=none,attention,full\n"
     "schedule=1f1b,interleaved,dualpipe\nmicro-batch=1,2\nmicro-batch-group=4\nglobal-batch=128\nseq-len=2048\nzero=1\n"
     "sequence-parallel=on\nrecompute=none,selective,full\nmtp-layers=0,1\nprecision=bf16,fp8\n"
-    "framework=megatron-lm,megatron-bridge,deepseek\n",
+    "framework=megatron-lm-2022,megatron-bridge,deepseek\n",
 };
 enum { N_TRIED = 120 }; /* of each space */
 
