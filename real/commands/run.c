@@ -133,7 +133,12 @@ static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **err
       "Exit status: 0 done, 1 the run failed or its numbers are wrong, 2 bad usage or input.");
   plan_options_add(&o->plan, PLAN_OPTIONS_JSON, parser);
   add_entries(o, parser);
-  return parser_run(parser, &argc, &argv, FALSE, error) && check_numbers(o, error);
+  plan_options_set_default(&o->plan, "steps", NULL); /* that of --help, behind what a file has */
+  if (!parser_run(parser, &argc, &argv, FALSE, error) || !plan_options_take_file(&o->plan, "stepreal run", error))
+    return FALSE;
+  if (plan_options_typed(&o->plan, "steps") == NULL)
+    plan_options_set_default(&o->plan, "steps", "4");
+  return check_numbers(o, error);
 }
 
 /* --- from options to an execution --- */

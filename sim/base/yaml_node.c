@@ -20,7 +20,7 @@
 #include "units.h"
 #include "yaml_tree.h"
 
-enum { MAX_BYTES = 16 << 20, MAX_NODES = 1 << 16, MAX_DEPTH = 32, MAX_FIELDS = 64, NONE = YAML_NONE };
+enum { MAX_BYTES = 16 << 20, MAX_NODES = 1 << 16, MAX_DEPTH = 32, MAX_FIELDS = 128, NONE = YAML_NONE };
 
 static const char *const type_names[] = {[YAML_TEXT] = "a text", [YAML_LIST] = "a list", [YAML_MAP] = "a mapping"};
 

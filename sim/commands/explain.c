@@ -109,7 +109,8 @@ static gboolean parse_options(ExplainVerb *o, int *argc, char ***argv, GError **
   parser_add(parser, entries);
   space_add_options(o->space, parser);
   space_add_slow_ranks(o->space, parser);
-  if (!parser_run(parser, argc, argv, FALSE, error) || !space_finish(o->space, error) || !check_axes(o->space, error))
+  if (!parser_run(parser, argc, argv, FALSE, error) || !space_take_plan(o->space, "stepsim explain", error) ||
+      !space_finish(o->space, error) || !check_axes(o->space, error))
     return FALSE;
   return check_options(o, error);
 }

@@ -27,7 +27,7 @@ static gboolean parse_options(LabVerb *o, int *argc, char ***argv, GError **erro
     return FALSE;
   if (o->port < 0 || o->port > 65535)
     return fail_input(error, "--port: found %d, expected 0 to 65535", o->port);
-  return plan_options_read(&o->plan, error);
+  return plan_options_take_file(&o->plan, "stepsim lab", error) && plan_options_read(&o->plan, error);
 }
 
 int command_lab(int argc, char **argv, GError **error) {

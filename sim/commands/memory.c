@@ -57,7 +57,7 @@ static gboolean parse_options(MemoryOptions *o, int *argc, char ***argv, GError 
   plan_options_init(&o->plan);
   parser_add(parser, entries);
   plan_options_add(&o->plan, PLAN_OPTIONS_JSON | PLAN_OPTIONS_SIMULATED, parser);
-  return parser_run(parser, argc, argv, FALSE, error);
+  return parser_run(parser, argc, argv, FALSE, error) && plan_options_take_file(&o->plan, "stepsim memory", error);
 }
 
 static int model_ranks(const MemoryTable *table) {

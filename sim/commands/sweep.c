@@ -161,7 +161,8 @@ static gboolean check_size(const SweepOptions *o, const SweepSetup *setup, GErro
 
 /* The space that options and --space describe. */
 static gboolean make_setup(SweepOptions *o, SweepSetup *setup, GError **error) {
-  if (o->space_file != NULL && !space_read(o->space, o->space_file, error))
+  if ((o->space_file != NULL && !space_read(o->space, o->space_file, error)) ||
+      !space_take_plan(o->space, "stepsim sweep", error))
     return FALSE;
   space_set_memory_margin(o->space, &o->margin);
   if (!space_finish(o->space, error))

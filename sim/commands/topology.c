@@ -75,8 +75,8 @@ static gboolean parse_options(TopologyOptions *o, int *argc, char ***argv, GErro
        "GPUs to include (default: max_gpus, or a block of the last tier, or two domains)", "N"},
       {"plan", 0, 0, G_OPTION_ARG_STRING, &o->plan,
        "which rank of a plan is which GPU, its groups and their links: options as of simulate, --model if its limits "
-       "count",
-       "OPTIONS"},
+       "count, or a file as of simulate --plan",
+       "OPTIONS|FILE"},
       {"svg", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->svg,
        "draw the first node and the fabric above it; with --plan the ranks (also .png, .pdf)", "FILE.svg"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json,
@@ -206,23 +206,14 @@ static int show_cluster(const TopologyOptions *o, const Cluster *cluster, const 
   return show(o, &(Shown){.topology = topology, .route = route}, notes, error);
 }
 
-/* The plan's options, as a command line of their own. */
 static gboolean parse_plan(const char *text, PlanOptions *options, GError **error) {
-  g_autoptr(Parser) parser = parser_new(NULL, "A plan, as simulate takes it; --model is optional.", "");
-  g_autoptr(GError) problem = NULL;
-  g_autofree char *line = g_strconcat("plan ", text, NULL);
-  int n_words;
-  g_auto(GStrv) words = NULL;
-  if (!g_shell_parse_argv(line, &n_words, &words, &problem))
-    return fail_input(error, "--plan \"%.200s\": %s", text, problem->message);
-  g_autofree char **argv = g_memdup2(words, sizeof *words * (gsize)(n_words + 1)); /* parsing moves them */
-  char **at = argv;
-  plan_options_add(options, PLAN_OPTIONS_SIMULATED | PLAN_OPTIONS_PLACED, parser);
-  if (!parser_run(parser, &n_words, &at, FALSE, error)) {
+  const PlanOptionSet set = PLAN_OPTIONS_SIMULATED | PLAN_OPTIONS_PLACED;
+  if (!plan_options_read_text(options, text, set, "stepsim topology", error)) {
     g_prefix_error(error, "--plan: ");
     return FALSE;
   }
-  return options->cluster_file == NULL ||
+  /* a file of a plan may name the cluster that it is for */
+  return options->file != NULL || options->cluster_file == NULL ||
          fail_input(error, "--plan: --cluster %.80s clashes with the cluster that is shown", options->cluster_file);
 }
 

@@ -4,10 +4,14 @@
 #include <string.h>
 
 #include "error.h"
+#include "launcher.h"
 #include "rank_map.h"
+#include "units.h"
 
 const char options_model_help[] = "Hugging Face config.json, or a name in models/";
 const char options_cluster_help[] = "cluster YAML, or a name in topologies/";
+const char options_plan_help[] =
+    "take what is not typed from a plan of --save-plan, Megatron-LM's arguments, DeepSpeed's JSON or torchtitan's TOML";
 
 /* A plan with the fields set up to one of them, in the order in which they are set. Whatever is set in that order from
  * the same texts is the same, so a plan is made from the last one's steps, as far as texts are the same. */
@@ -24,8 +28,9 @@ static void clear_step(gpointer data) {
 }
 
 void plan_options_init(PlanOptions *options) {
-  *options =
-      (PlanOptions){.texts = g_new0(char *, plan_n_fields()), .steps = g_array_new(FALSE, FALSE, sizeof(PlanStep))};
+  *options = (PlanOptions){.texts = g_new0(char *, plan_n_fields()),
+                           .origins = g_new0(char *, plan_n_fields()),
+                           .steps = g_array_new(FALSE, FALSE, sizeof(PlanStep))};
   g_array_set_clear_func(options->steps, clear_step);
 }
 
@@ -33,6 +38,11 @@ void plan_options_clear(PlanOptions *options) {
   for (int i = 0; options->texts != NULL && i < plan_n_fields(); i++)
     g_free(options->texts[i]);
   g_clear_pointer(&options->texts, g_free);
+  for (int i = 0; options->origins != NULL && i < plan_n_fields(); i++)
+    g_free(options->origins[i]);
+  g_clear_pointer(&options->origins, g_free);
+  g_clear_pointer(&options->plan_files, g_strfreev);
+  g_clear_pointer(&options->file, plan_file_free);
   g_clear_pointer(&options->model_file, g_free);
   g_clear_pointer(&options->cluster_file, g_free);
   g_clear_pointer(&options->repeated, g_strfreev);
@@ -48,6 +58,7 @@ static void add_files(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
       {"model", 0, 0, G_OPTION_ARG_FILENAME, &o->model_file, options_model_help, "FILE"},
       {"cluster", 0, 0, G_OPTION_ARG_FILENAME, &o->cluster_file, options_cluster_help, "FILE"},
+      {"plan", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->plan_files, options_plan_help, "FILE"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
 }
@@ -146,8 +157,11 @@ static gboolean set_fields(PlanOptions *o, GError **error) {
       typed[n_typed++] = i;
   for (int turn = 0; turn < N_PLAN_TURNS; turn++)
     for (int k = 0; k < n_typed; k++)
-      if (plan_field(typed[k])->turn == turn && !set_field(o, n++, plan_field(typed[k]), o->texts[typed[k]], error))
+      if (plan_field(typed[k])->turn == turn && !set_field(o, n++, plan_field(typed[k]), o->texts[typed[k]], error)) {
+        if (o->origins[typed[k]] != NULL)
+          g_prefix_error(error, "%s: ", o->origins[typed[k]]);
         return FALSE;
+      }
   for (char **text = o->repeated; text != NULL && *text != NULL; text++)
     if (!set_field(o, n++, plan_field(find("slow-rank")), *text, error))
       return FALSE;
@@ -156,9 +170,120 @@ static gboolean set_fields(PlanOptions *o, GError **error) {
   return TRUE;
 }
 
-/* Whether a switch was typed to be `on` or off. */
+/* --- a plan's file --- */
+
+void plan_file_tell(const PlanFile *file, gboolean is_framework_typed, const char *verb) {
+  if (launcher_n_processes() > 1 && strcmp(launcher_rank(), "0") != 0)
+    return;
+  if (file->format != NULL && !is_framework_typed)
+    g_printerr("%s: notice: %s: read as %s, --framework %s\n", verb, file->path, file->format,
+               plan_file_text(file, "framework"));
+  for (guint i = 0; i < file->notices->len; i++)
+    g_printerr("%s: notice: %s\n", verb, (const char *)file->notices->pdata[i]);
+}
+
+/* What one entry says, unless it was typed. `is_typed`: of the field that may be repeated. */
+static void take_entry(PlanOptions *o, const PlanFileEntry *entry, gboolean is_typed) {
+  const int field = plan_field_find(entry->option);
+  char **at = field >= 0 ? &o->texts[field] : strcmp(entry->option, "model") == 0 ? &o->model_file : &o->cluster_file;
+  if (field >= 0 && (plan_field(field)->uses & PLAN_FIELD_REPEATED)) {
+    const guint n = o->repeated != NULL ? g_strv_length(o->repeated) : 0;
+    if (is_typed)
+      return;
+    o->repeated = g_renew(char *, o->repeated, n + 2);
+    o->repeated[n] = g_strdup(entry->text);
+    o->repeated[n + 1] = NULL;
+  } else if (*at == NULL || (field >= 0 && o->origins[field] != NULL)) { /* the later of a file's counts */
+    g_free(*at);
+    *at = g_strdup(entry->text);
+    if (field >= 0) {
+      g_free(o->origins[field]);
+      o->origins[field] = g_strdup_printf("%s:%u", o->file->path, entry->line);
+    }
+  }
+}
+
+gboolean plan_options_take_file(PlanOptions *options, const char *verb, GError **error) {
+  if (options->plan_files == NULL)
+    return TRUE;
+  gint64 gpus = 0;
+  const char *typed_gpus = plan_options_typed(options, "gpus");
+  const gboolean is_repeated = options->repeated != NULL;
+  if (typed_gpus != NULL && !units_parse_whole(typed_gpus, 1, PLAN_MOST_RANKS, &gpus, NULL))
+    gpus = 0; /* told when the plan is made */
+  options->file = plan_file_read(options->plan_files[g_strv_length(options->plan_files) - 1], gpus, error);
+  if (options->file == NULL)
+    return FALSE;
+  plan_file_tell(options->file, plan_options_typed(options, "framework") != NULL, verb);
+  for (guint i = 0; i < options->file->entries->len; i++)
+    take_entry(options, &g_array_index(options->file->entries, PlanFileEntry, i), is_repeated);
+  return TRUE;
+}
+
+PlanFile *plan_options_file(const PlanOptions *options, const char *path) {
+  PlanFile *file = plan_file_new(path);
+  if (options->model_file != NULL)
+    plan_file_add(file, "model", options->model_file, 0);
+  if (options->cluster_file != NULL)
+    plan_file_add(file, "cluster", options->cluster_file, 0);
+  for (int i = 0; i < plan_n_fields(); i++)
+    if (options->texts[i] != NULL)
+      plan_file_add(file, plan_field(i)->name, options->texts[i], 0);
+  for (char **text = options->repeated; text != NULL && *text != NULL; text++)
+    plan_file_add(file, "slow-rank", *text, 0);
+  return file;
+}
+
+/* Words as a command line of their own, into options that stand behind those typed before. */
+static gboolean parse_text(PlanOptions *own, const char *text, PlanOptionSet set, GError **error) {
+  g_autoptr(Parser) parser = parser_new(NULL, "A plan, as simulate takes it.", "");
+  g_autoptr(GError) problem = NULL;
+  g_autofree char *line = g_strconcat("plan ", text, NULL);
+  int n_words;
+  g_auto(GStrv) words = NULL;
+  if (!g_shell_parse_argv(line, &n_words, &words, &problem))
+    return fail_input(error, "\"%.200s\": %s", text, problem->message);
+  g_autofree char **argv = g_memdup2(words, sizeof *words * (gsize)(n_words + 1)); /* parsing moves them */
+  char **at = argv;
+  plan_options_add(own, set, parser);
+  return parser_run(parser, &n_words, &at, FALSE, error);
+}
+
+static void take_unless_given(char **at, const char *text) {
+  if (*at == NULL)
+    *at = g_strdup(text);
+}
+
+gboolean plan_options_read_text(PlanOptions *options, const char *text, PlanOptionSet set, const char *verb,
+                                GError **error) {
+  PlanOptions own;
+  plan_options_init(&own);
+  const char *start = text + strspn(text, " \t\n");
+  if (*start != '-' && *start != '\0')
+    own.plan_files = g_strdupv((char *[]){(char *)text, NULL});
+  if (own.plan_files == NULL && !parse_text(&own, text, set, error)) {
+    plan_options_clear(&own);
+    return FALSE;
+  }
+  take_unless_given(&own.model_file, options->model_file);
+  take_unless_given(&own.cluster_file, options->cluster_file);
+  for (int i = 0; i < plan_n_fields(); i++)
+    take_unless_given(&own.texts[i], options->texts[i]);
+  if (own.repeated == NULL)
+    own.repeated = g_strdupv(options->repeated);
+  if (own.plan_files == NULL)
+    own.plan_files = g_strdupv(options->plan_files);
+  own.cluster = g_steal_pointer(&options->cluster);
+  plan_options_clear(options);
+  *options = own;
+  return plan_options_take_file(options, verb, error);
+}
+
+/* Whether a switch was typed to be `on` or off: what other programs' files have is not meant for a framework here. */
 static gboolean is_typed(const PlanOptions *o, const char *field, const char *switched) {
   const char *text = plan_options_typed(o, field);
+  if (text != NULL && o->origins[find(field)] != NULL && o->file != NULL && o->file->format != NULL)
+    return FALSE;
   return text != NULL && g_ascii_strcasecmp(text, switched) == 0;
 }
 
@@ -223,6 +348,8 @@ gboolean plan_options_read(PlanOptions *options, GError **error) {
   if (options->model_file != NULL && (options->model = model_read(options->model_file, error)) == NULL)
     return FALSE;
   if (options->model != NULL && !plan_options_check_model(options->plan, options->model, error))
+    return FALSE;
+  if (options->model != NULL && options->file != NULL && !plan_file_check_model(options->file, options->model, error))
     return FALSE;
   if (options->cluster == NULL && options->cluster_file != NULL &&
       (options->cluster = cluster_read(options->cluster_file, error)) == NULL)

@@ -2,13 +2,17 @@
 #pragma once
 #include "parser.h"
 #include "plan_fields.h"
+#include "plan_file.h"
 
 /* What the common options describe: model, cluster, every field of a plan. */
 typedef struct {
   char *model_file, *cluster_file;
+  char **plan_files; /* of --plan, in order; NULL: none */
   gboolean json;
   char **texts;    /* [plan_n_fields()], as typed; NULL: left out. Turned into `plan` by plan_options_make_plan() */
   char **repeated; /* what was typed for the field that may be repeated, in order; NULL: nothing */
+  char **origins;  /* [plan_n_fields()]: "file:line" of a text that a file has; NULL: typed */
+  PlanFile *file;  /* read by plan_options_take_file(); NULL: none */
   GHashTable *frameworks; /* name → what it is: read before, for callers that fill many plans; borrowed; may be NULL */
 
   Model *model;     /* owned; read by plan_options_finish() */
@@ -34,8 +38,20 @@ typedef enum {
   PLAN_OPTIONS_PLACED = 1 << 2,    /* --rank-map: one plan on one cluster, read by plan_options_finish() */
 } PlanOptionSet;
 void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser);
-/* Help of --model and --cluster. */
-extern const char options_model_help[], options_cluster_help[];
+/* Take what was not typed from the last file of --plan, once all is parsed; what is to be known of how it was read goes
+ * to standard error, where each line begins with `verb`, "stepsim simulate". Nothing is done without a file. INPUT with
+ * file:line. */
+gboolean plan_options_take_file(PlanOptions *options, const char *verb, GError **error);
+/* What was typed and taken, as a plan's file. Owned by the caller. */
+PlanFile *plan_options_file(const PlanOptions *options, const char *path);
+/* A plan in one text: options as they are typed ("--tp 8 --pp 4"), or the name of a file as of --plan. What it says
+ * goes before what `options` have already. INPUT. */
+gboolean plan_options_read_text(PlanOptions *options, const char *text, PlanOptionSet set, const char *verb,
+                                GError **error);
+/* Print a plan file's notices, and which framework it was read as, if that was not typed. */
+void plan_file_tell(const PlanFile *file, gboolean is_framework_typed, const char *verb);
+/* Help of --model, --cluster and --plan. */
+extern const char options_model_help[], options_cluster_help[], options_plan_help[];
 /* Fill only the plan; again, if values changed, which sets only what follows the first that did. INPUT for a wrong
  * value, IMPOSSIBLE for two that clash. */
 gboolean plan_options_make_plan(PlanOptions *options, GError **error);

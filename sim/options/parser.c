@@ -351,6 +351,11 @@ static gboolean check_files(const Parser *parser, char **words, GError **error) 
   return TRUE;
 }
 
+/* Options in quotes, "--tp 8 --pp 4", which are one word. */
+static gboolean is_list_of_options(const char *argument) {
+  return strcspn(argument, " \t\n") < strcspn(argument, "=") || strstr(argument, " --") != NULL;
+}
+
 gboolean parser_run(Parser *parser, int *argc, char ***argv, gboolean allows_words, GError **error) {
   if (*argc > 1 && strcmp((*argv)[1], PARSER_COMPLETE) == 0)
     return answer_completion(parser, *argc, *argv, error);
@@ -362,7 +367,7 @@ gboolean parser_run(Parser *parser, int *argc, char ***argv, gboolean allows_wor
   gboolean options_ended = FALSE;
   for (int i = 1; i < *argc;) {
     char *argument = (*argv)[i];
-    if (options_ended || argument[0] != '-' || argument[1] == '\0') {
+    if (options_ended || argument[0] != '-' || argument[1] == '\0' || (allows_words && is_list_of_options(argument))) {
       if (!allows_words)
         return fail_input(error, "unexpected \"%.80s\": every value belongs to an option (--help lists them)",
                           argument);

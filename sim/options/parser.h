@@ -21,10 +21,10 @@ void parser_add(Parser *parser, const GOptionEntry *entries);
 const GOptionEntry *parser_entries(const Parser *parser);
 /* Set an option as if "--name text" were on the command line. INPUT naming the option and what was expected. */
 gboolean parser_set(Parser *parser, const char *name, const char *text, GError **error);
-/* Parse argv in place, leaving argv[0] and words. Words are an error unless `allows_words`. With --help or -h among
- * the options the error is STEPSIM_ERROR_HELP, with the help text as its message; so it is with candidates behind
- * PARSER_COMPLETE. INPUT where a file to be written is, under whatever name, another one that is written or one that is
- * read; standard output (-) and devices are exempt. */
+/* Parse argv in place, leaving argv[0] and words; options in quotes, "--tp 8 --pp 4", are one. Words are an error
+ * unless `allows_words`. With --help or -h among the options the error is STEPSIM_ERROR_HELP, with the help text as its
+ * message; so it is with candidates behind PARSER_COMPLETE. INPUT where a file to be written is, under whatever name, another one that is written or one that is read;
+ * standard output (-) and devices are exempt. */
 gboolean parser_run(Parser *parser, int *argc, char ***argv, gboolean allows_words, GError **error);
 
 /* Positive counts: "1,2,8", "1..16" (each), "8..64+8" (every eighth), "8..1024*2" (each twice the one before), or a

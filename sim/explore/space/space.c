@@ -11,7 +11,6 @@
 #include "options.h"
 #include "suggest.h"
 #include "units.h"
-#include "yaml_node.h"
 
 enum { MOST_VALUES = 65536 }; /* of one axis */
 
@@ -21,6 +20,7 @@ typedef struct {
   gboolean is_whole, is_switch;   /* its values are whole numbers; on and off */
   char *text;                     /* owned: as given; NULL: not given */
   char *origin;                   /* owned: "file:line", or NULL: the command line */
+  const char *file;               /* of `origin`; static */
   GPtrArray *values;              /* of char *; set once finished */
 } SpaceAxis;
 
@@ -32,6 +32,9 @@ struct Space {
   GPtrArray *models;   /* of Model *, per value of the model's axis */
   GPtrArray *clusters; /* the same */
   MemoryMargin margin;
+  char **plan_files; /* of --plan; owned; NULL: none */
+  PlanFile *plan;    /* the last of these, read; owned */
+  gboolean takes_slow_ranks;
   char **slow_ranks; /* for every plan, as given by --slow-rank; owned; NULL: none */
   gint64 count;
 };
@@ -79,6 +82,8 @@ void space_free(Space *space) {
   }
   g_free(space->axes);
   g_strfreev(space->slow_ranks);
+  g_strfreev(space->plan_files);
+  plan_file_free(space->plan);
   g_array_unref(space->given);
   g_ptr_array_unref(space->models);
   g_ptr_array_unref(space->clusters);
@@ -95,6 +100,9 @@ void space_add_options(Space *space, Parser *parser) {
         axis->description, "LIST"};
   }
   parser_add(parser, entries);
+  const GOptionEntry plan[] = {{"plan", 0, 0, G_OPTION_ARG_STRING_ARRAY, &space->plan_files, options_plan_help, "FILE"},
+                               G_OPTION_ENTRY_NULL};
+  parser_add(parser, plan);
 }
 
 void space_add_slow_ranks(Space *space, Parser *parser) {
@@ -103,6 +111,7 @@ void space_add_slow_ranks(Space *space, Parser *parser) {
       {field->name, 0, 0, G_OPTION_ARG_STRING_ARRAY, &space->slow_ranks, field->help, field->value},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
+  space->takes_slow_ranks = TRUE;
 }
 
 gboolean space_is_given(const Space *space) {
@@ -150,77 +159,55 @@ gboolean space_set(Space *space, const char *name, const char *text, GError **er
   return fail_input(error, "no option \"%.80s\", %s", name, expected);
 }
 
-/* --- a file --- */
+/* --- files --- */
 
-/* YAML's own words for a switch are options' on and off; of what is none they stay what was written. */
-static const char *text_of_leaf(YamlNode leaf, gboolean is_switch, GError **error) {
-  const char *text = yaml_text(leaf, error);
-  if (text == NULL || !is_switch)
-    return text;
-  return g_ascii_strcasecmp(text, "true") == 0 ? "on" : g_ascii_strcasecmp(text, "false") == 0 ? "off" : text;
-}
-
-/* The text of a leaf, or of a list's items joined by commas. */
-static char *text_of_node(YamlNode node, gboolean is_switch, GError **error) {
-  if (yaml_is_map(node)) {
-    yaml_fail(node, error, "found a mapping, expected a value or a list of some");
-    return NULL;
+/* Ranks that are slow are no axis; where the verb takes them they count if none were typed. */
+static gboolean take_entry(Space *space, const PlanFile *file, const PlanFileEntry *entry, gboolean is_typed,
+                           GError **error) {
+  SpaceAxis *axis = find_axis(space, entry->option);
+  if (axis == NULL && space->takes_slow_ranks && strcmp(entry->option, "slow-rank") == 0) {
+    const guint n = space->slow_ranks != NULL ? g_strv_length(space->slow_ranks) : 0;
+    if (is_typed)
+      return TRUE;
+    space->slow_ranks = g_renew(char *, space->slow_ranks, n + 2);
+    space->slow_ranks[n] = g_strdup(entry->text);
+    space->slow_ranks[n + 1] = NULL;
+    return TRUE;
   }
-  if (!yaml_is_list(node))
-    return g_strdup(text_of_leaf(node, is_switch, error));
-  if (yaml_list_length(node, MOST_VALUES, error) < 0)
-    return NULL;
-  g_autoptr(GString) text = g_string_new(NULL);
-  for (YamlNode item = yaml_list_item(node, 0); yaml_is_present(item); item = yaml_list_next(item)) {
-    const char *value = text_of_leaf(item, is_switch, error);
-    if (value == NULL)
-      return NULL;
-    g_string_append_printf(text, "%s%s", text->len > 0 ? "," : "", value);
-  }
-  return g_string_free(g_steal_pointer(&text), FALSE);
-}
-
-/* The key of an axis in a file: its name, or as columns of tables have it, global_batch. Owned by the caller; NULL: the
- * file has both. */
-static char *key_of_axis(YamlNode root, const char *name, GError **error) {
-  g_autofree char *column = g_strdelimit(g_strdup(name), "-", '_');
-  if (!yaml_is_map(root) || strcmp(name, column) == 0)
-    return g_strdup(name);
-  const YamlNode as_column = yaml_map_value(root, column), as_option = yaml_map_value(root, name);
-  if (yaml_is_present(as_column) && yaml_is_present(as_option)) {
-    yaml_fail(as_column, error, "found %s beside %s in line %d, expected one of the two", column, name,
-              yaml_line(as_option));
-    return NULL;
-  }
-  return yaml_is_present(as_column) ? g_steal_pointer(&column) : g_strdup(name);
-}
-
-gboolean space_read(Space *space, const char *file, GError **error) {
-  g_autoptr(YamlFile) yaml = yaml_file_read(file, error);
-  if (yaml == NULL)
-    return FALSE;
-  g_autofree YamlField *fields = g_new0(YamlField, space->n_axes);
-  g_autofree YamlNode *nodes = g_new0(YamlNode, space->n_axes);
-  g_autoptr(GPtrArray) keys = g_ptr_array_new_with_free_func(g_free);
-  for (int i = 0; i < space->n_axes; i++) {
-    char *key = key_of_axis(yaml_file_root(yaml), space->axes[i].name, error);
-    if (key == NULL)
-      return FALSE;
-    g_ptr_array_add(keys, key);
-    fields[i] = (YamlField){key, FIELD_NODE, FALSE, (size_t)i * sizeof(YamlNode)};
-  }
-  if (!yaml_map_read(yaml_file_root(yaml), fields, space->n_axes, nodes, error))
-    return FALSE;
-  for (int i = 0; i < space->n_axes; i++) {
-    if (!yaml_is_present(nodes[i]) || space->axes[i].text != NULL)
-      continue;
-    g_autofree char *text = text_of_node(nodes[i], space->axes[i].is_switch, error);
-    if (text == NULL)
-      return FALSE;
-    g_autofree char *origin = g_strdup_printf("%s:%d", file, yaml_line(nodes[i]));
-    set_text(&space->axes[i], text, origin);
-  }
+  if (axis == NULL)
+    return fail_input(error, "%s:%u: %s: found an option of single plans, which this verb does not take", file->path,
+                      entry->line, entry->option);
+  g_autofree char *origin = g_strdup_printf("%s:%u", file->path, entry->line);
+  if (axis->text == NULL || g_strcmp0(axis->file, file->path) == 0)
+    set_text(axis, entry->text, origin);
+  axis->file = axis->origin != NULL ? g_intern_string(file->path) : NULL;
   return TRUE;
+}
+
+static gboolean take_entries(Space *space, const PlanFile *file, GError **error) {
+  const gboolean is_typed = space->slow_ranks != NULL;
+  for (guint i = 0; i < file->entries->len; i++)
+    if (!take_entry(space, file, &g_array_index(file->entries, PlanFileEntry, i), is_typed, error))
+      return FALSE;
+  return TRUE;
+}
+
+gboolean space_read(Space *space, const char *path, GError **error) {
+  g_autoptr(PlanFile) file = plan_file_read_own(path, error);
+  return file != NULL && take_entries(space, file, error);
+}
+
+gboolean space_take_plan(Space *space, const char *verb, GError **error) {
+  gint64 gpus = 0;
+  if (space->plan_files == NULL)
+    return TRUE;
+  if (space_given(space, "gpus") != NULL && !units_parse_whole(space_given(space, "gpus"), 1, G_MAXINT, &gpus, NULL))
+    gpus = 0; /* a list, or a mistake that is told later */
+  space->plan = plan_file_read(space->plan_files[g_strv_length(space->plan_files) - 1], gpus, error);
+  if (space->plan == NULL)
+    return FALSE;
+  plan_file_tell(space->plan, space_given(space, "framework") != NULL, verb);
+  return take_entries(space, space->plan, error);
 }
 
 /* --- texts of whole spaces --- */
@@ -525,8 +512,12 @@ gboolean space_finish(Space *space, GError **error) {
     if (!check_axis(space, axis, error))
       return fail_axis(axis, error);
   }
-  return read_values(space, space->model, space->models, read_model, error) &&
-         read_values(space, space->cluster, space->clusters, read_cluster, error) && apply_margin(space, error);
+  if (!read_values(space, space->model, space->models, read_model, error))
+    return FALSE;
+  for (guint i = 0; space->plan != NULL && i < space->models->len; i++)
+    if (!plan_file_check_model(space->plan, g_ptr_array_index(space->models, i), error))
+      return FALSE;
+  return read_values(space, space->cluster, space->clusters, read_cluster, error) && apply_margin(space, error);
 }
 
 /* --- looking --- */

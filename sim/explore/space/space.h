@@ -42,6 +42,9 @@ const char *space_given(const Space *space, const char *name);
 gboolean space_set(Space *space, const char *name, const char *text, GError **error);
 /* Read a file's axes; axes that already have values keep them. INPUT with file:line and the nearest valid key. */
 gboolean space_read(Space *space, const char *file, GError **error);
+/* The same of the file that --plan names, as plan_options_take_file() has it; models are held against it by
+ * space_finish(). Nothing is done without --plan. */
+gboolean space_take_plan(Space *space, const char *verb, GError **error);
 /* All axes given, one per line as "tp=1,2,4", in order and with ranges written out: equal spaces have equal texts.
  * For a finished space. Owned by the caller. */
 char *space_text(const Space *space);
