@@ -34,6 +34,7 @@ static const Command commands[] = {
     {"explain", "why a step takes so long, what would shorten it, what grows with the GPUs", command_explain},
     {"plot", "figures: bubble, MFU, memory, Pareto fronts, maps, timelines", command_plot},
     {"compare", "a predicted and a measured trace of the same Program, op by op", command_compare},
+    {"diff", "two plans or two results: what differs, what it costs, where the time went", command_diff},
     {"lab", "a page to change a plan and see the step: timeline, memory, links, what would help", command_lab},
     {"fit", "runs of your own: a cluster file that predicts the rest, with its uncertainty", command_fit},
     {"trace", "a profiler's recording: where the time went, which kernels, who comes late", command_trace},

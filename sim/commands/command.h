@@ -9,6 +9,7 @@ int command_collective(int argc, char **argv, GError **error);
 int command_plan(int argc, char **argv, GError **error);
 int command_explain(int argc, char **argv, GError **error);
 int command_plot(int argc, char **argv, GError **error);
+int command_diff(int argc, char **argv, GError **error);
 int command_compare(int argc, char **argv, GError **error);
 int command_trace(int argc, char **argv, GError **error);
 int command_lab(int argc, char **argv, GError **error);

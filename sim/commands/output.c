@@ -15,6 +15,11 @@ gboolean output_text(const char *file, const char *text, GError **error) {
   return whole_file_close(&out, error);
 }
 
+gboolean output_plan(const PlanFile *file, GError **error) {
+  g_autofree char *text = plan_file_write(file);
+  return output_text(file->path, text, error);
+}
+
 int output_columns(void) {
   struct winsize size;
   const char *columns = g_getenv("COLUMNS");

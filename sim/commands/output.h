@@ -1,9 +1,12 @@
 /* Output of verbs: files, standard output, and a check that one of them has standard output. */
 #pragma once
-#include <glib.h>
+#include "plan_file.h"
 
 /* Write `text` to `file`, completely or not at all; "-" is standard output. INPUT with the file and the reason. */
 gboolean output_text(const char *file, const char *text, GError **error);
+
+/* Write a plan's file to its path. */
+gboolean output_plan(const PlanFile *file, GError **error);
 
 /* Width in columns for drawings on standard output: $COLUMNS, the terminal's width, or 120; within 40 to 10,000. */
 int output_columns(void);

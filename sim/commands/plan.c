@@ -1,5 +1,6 @@
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "command.h"
 #include "error.h"
@@ -14,7 +15,7 @@
 
 typedef struct {
   Space *space;
-  char *objective, *tokens, *deadline, *price, *margin, *emit, *emit_to;
+  char *objective, *tokens, *deadline, *price, *margin, *emit, *emit_to, *save_plan;
   gint top, jobs;
   gboolean json, implies_framework;
   double n_tokens; /* 0: not given */
@@ -23,7 +24,7 @@ typedef struct {
 } PlanVerb;
 
 static void clear(PlanVerb *o) {
-  char *strings[] = {o->objective, o->tokens, o->deadline, o->price, o->margin, o->emit, o->emit_to};
+  char *strings[] = {o->objective, o->tokens, o->deadline, o->price, o->margin, o->emit, o->emit_to, o->save_plan};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
   g_strfreev(o->compared);
@@ -143,6 +144,10 @@ static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **err
        "FRAMEWORK"},
       {"emit-to", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->emit_to,
        "write these settings to a file (- is standard output, without a report)", "FILE"},
+      {"save-plan", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->save_plan,
+       "write the recommended plan, or with --emit the best, to a file for --plan (- is standard output, without a "
+       "report)",
+       "FILE.yaml"},
       {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads (default: one per processor)", "N"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
       G_OPTION_ENTRY_NULL};
@@ -152,8 +157,8 @@ static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **err
   parser_add(parser, entries);
   plan_space_describe(o->space);
   space_add_options(o->space, parser);
-  return parser_run(parser, argc, argv, FALSE, error) && parse_request(o, error) && fill_space(o, error) &&
-         check_prices(o, error);
+  return parser_run(parser, argc, argv, FALSE, error) && space_take_plan(o->space, "stepsim plan", error) &&
+         parse_request(o, error) && fill_space(o, error) && check_prices(o, error);
 }
 
 static Launch *make_launch(const PlanVerb *o, const PlanOutcome *plan, GError **error) {
@@ -170,6 +175,36 @@ static gboolean write_launch(const PlanVerb *o, const Launch *launch, GError **e
   for (guint i = 0; i < launch->notices->len; i++)
     fprintf(stderr, "stepsim plan: notice: %s\n", (const char *)launch->notices->pdata[i]);
   return output_text(o->emit_to, launch->text, error);
+}
+
+/* The name that a model or a cluster was given. */
+static const char *name_of(const Space *space, const char *axis, gpointer thing, gpointer (*nth)(const Space *, int)) {
+  for (int a = 0; a < space_n_axes(space); a++)
+    for (int i = 0; strcmp(space_axis_name(space, a), axis) == 0 && i < space_axis_n_values(space, a); i++)
+      if (nth(space, i) == thing)
+        return space_axis_nth(space, a, i);
+  g_assert_not_reached();
+}
+
+static gpointer nth_model(const Space *space, int i) {
+  return (gpointer)space_model(space, i);
+}
+
+static gpointer nth_cluster(const Space *space, int i) {
+  return (gpointer)space_cluster(space, i);
+}
+
+/* How many ranks dp has follows from the others, for whoever takes the plan to more GPUs. */
+static gboolean save_plan(const PlanVerb *o, const PlanOutcome *plan, GError **error) {
+  g_autoptr(PlanFile) file = plan_file_new(o->save_plan), options = plan_outcome_file(plan, NULL);
+  plan_file_add(file, "model", name_of(o->space, "model", (gpointer)plan->model, nth_model), 0);
+  plan_file_add(file, "cluster", name_of(o->space, "cluster", (gpointer)plan->cluster, nth_cluster), 0);
+  for (guint i = 0; i < options->entries->len; i++) {
+    const PlanFileEntry *entry = &g_array_index(options->entries, PlanFileEntry, i);
+    if (strcmp(entry->option, "dp") != 0)
+      plan_file_add(file, entry->option, entry->text, 0);
+  }
+  return output_plan(file, error);
 }
 
 static void print(const PlanVerb *o, const PlannerReport *report) {
@@ -191,7 +226,11 @@ static gboolean report_best(const PlanVerb *o, const PlannerResult *result, GErr
     return FALSE;
   if (o->emit_to != NULL && !write_launch(o, launch, error))
     return FALSE;
-  if (g_strcmp0(o->emit_to, "-") == 0)
+  g_auto(PlanTie) tie = plan_tie_of(result->kept);
+  const PlanOutcome *saved = o->emit != NULL ? best : result->kept->pdata[tie.recommended];
+  if (o->save_plan != NULL && !save_plan(o, saved, error))
+    return FALSE;
+  if (g_strcmp0(o->emit_to, "-") == 0 || g_strcmp0(o->save_plan, "-") == 0)
     return TRUE;
   g_autoptr(GArray) sensitivity = sensitivity_new(best, &o->request);
   TrainingCost cost =
@@ -209,7 +248,8 @@ static gboolean report_best(const PlanVerb *o, const PlannerResult *result, GErr
 }
 
 static int run(const PlanVerb *o, GError **error) {
-  const Printed printed[] = {{"--json", .given = o->json}, {"--emit-to", .file = o->emit_to}, {NULL}};
+  const Printed printed[] = {
+      {"--json", .given = o->json}, {"--emit-to", .file = o->emit_to}, {"--save-plan", .file = o->save_plan}, {NULL}};
   gboolean replaced;
   if (!output_check_printed(printed, &replaced, error))
     return 2;

@@ -17,6 +17,7 @@
 #include "picture.h"
 #include "predict.h"
 #include "program_text.h"
+#include "result_json.h"
 #include "stack.h"
 #include "step_arrays.h"
 #include "step_of_prediction.h"
@@ -27,14 +28,14 @@
 typedef struct {
   PlanOptions plan;
   TrainingOptions training;
-  char *trace, *timeline, *plot, *memory_plot, *link_plot, *html, *dump, *dump_after, *program;
+  char *trace, *timeline, *plot, *memory_plot, *link_plot, *html, *dump, *dump_after, *program, *save_plan;
   gboolean kernels;
   gboolean no_report; /* standard output is used for something else */
 } SimulateOptions;
 
 static void clear_options(SimulateOptions *o) {
   char **strings[] = {&o->trace, &o->link_plot, &o->memory_plot, &o->timeline, &o->plot,
-                      &o->html,  &o->dump,      &o->dump_after,  &o->program};
+                      &o->html,  &o->dump,      &o->dump_after,  &o->program,  &o->save_plan};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
   training_options_clear(&o->training);
@@ -53,6 +54,7 @@ static gboolean check_outputs(SimulateOptions *o, GError **error) {
                    {"--link-plot", o->link_plot},
                    {"--html", o->html},
                    {"--run-plot", o->training.texts[TRAINING_PLOT]},
+                   {"--save-plan", o->save_plan},
                    {"--program", o->program}};
   for (gsize i = 0; i < G_N_ELEMENTS(needs_run) && o->dump_after != NULL; i++)
     if (needs_run[i].file != NULL)
@@ -64,6 +66,7 @@ static gboolean check_outputs(SimulateOptions *o, GError **error) {
       {"--dump", .file = o->dump},
       {"--trace", .file = o->trace},
       {"--html", .file = o->html},
+      {"--save-plan", .file = o->save_plan},
       {"--kernels", .given = o->kernels, .in_report = TRUE},
       {"--tokens", .given = tells && o->training.texts[TRAINING_TOKENS] != NULL, .in_report = TRUE},
       {"--gpu-hours", .given = tells && o->training.texts[TRAINING_GPU_HOURS] != NULL, .in_report = TRUE},
@@ -114,6 +117,8 @@ static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GErro
        "print the Program after this pass and stop: place, unshard, send_recv, reduce_grad, optimizer, offload, memory "
        "or steps",
        "PASS"},
+      {"save-plan", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->save_plan,
+       "write model, cluster and options to a file for --plan (- is standard output, without a report)", "FILE.yaml"},
       {"program", 0, 0, G_OPTION_ARG_FILENAME, &o->program, "run this Program (edited text of --dump) instead", "FILE"},
       G_OPTION_ENTRY_NULL};
   plan_options_init(&o->plan);
@@ -121,7 +126,7 @@ static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GErro
   training_options_add(&o->training, parser);
   plan_options_add(&o->plan, PLAN_OPTIONS_JSON | PLAN_OPTIONS_SIMULATED | PLAN_OPTIONS_PLACED, parser);
   return parser_run(parser, argc, argv, FALSE, error) && check_outputs(o, error) && finish_training(o, error) &&
-         plan_options_finish(&o->plan, error);
+         plan_options_take_file(&o->plan, "stepsim simulate", error) && plan_options_finish(&o->plan, error);
 }
 
 static Prediction *make_prediction(const SimulateOptions *o, GError **error) {
@@ -207,6 +212,11 @@ static gboolean write_files(const SimulateOptions *o, const Prediction *predicti
     return FALSE;
   if (o->trace != NULL && !write_trace(o->trace, prediction, report, error))
     return FALSE;
+  if (o->save_plan != NULL) {
+    g_autoptr(PlanFile) file = plan_options_file(&o->plan, o->save_plan);
+    if (!output_plan(file, error))
+      return FALSE;
+  }
   g_autofree char *text = o->dump != NULL ? program_to_text(prediction->program) : NULL;
   return text == NULL || output_text(o->dump, text, error);
 }
@@ -224,8 +234,10 @@ static gboolean fail_to_fit(const StepReport *report, GError **error) {
                          use->capacity_bytes / 1e9);
 }
 
-static char *json_of(const StepReport *report, const Training *training) {
-  JsonBuilder *builder = json_report_step_begin(report);
+static char *json_of(const SimulateOptions *o, const Prediction *prediction, const StepReport *report,
+                     const Training *training) {
+  const ResultOf of = {o->plan.model, o->plan.cluster, o->plan.plan, o->training.price};
+  JsonBuilder *builder = result_json_begin(prediction, report, &of);
   training_json(training, builder);
   return json_finish(json_builder_end_object(builder));
 }
@@ -242,7 +254,7 @@ static gboolean print_outputs(const SimulateOptions *o, const Prediction *predic
       !write_files(o, prediction, &report, error) || !training_plot(&training, &o->training, &o->plan, where, error))
     return FALSE;
   g_autoptr(GString) out = g_string_new(NULL);
-  g_autofree char *json = o->plan.json || o->html != NULL ? json_of(&report, &training) : NULL;
+  g_autofree char *json = o->plan.json || o->html != NULL ? json_of(o, prediction, &report, &training) : NULL;
   if (o->html != NULL && !write_html(o, prediction, &report, json, error))
     return FALSE;
   if (o->plan.json) {

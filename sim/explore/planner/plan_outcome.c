@@ -285,24 +285,33 @@ static gboolean is_first(const PlanField *field) {
   return FALSE;
 }
 
-/* As one word of a shell. */
-static void append(GString *out, const PlanField *field, Say say, const Said *said) {
+static void add(PlanFile *file, const PlanField *field, Say say, const Said *said) {
   g_autofree char *text = say(said, field);
-  if (text == NULL)
-    return;
-  const gboolean is_plain = strpbrk(text, " \t\n'\"\\$`&;|<>()*?[]{}~#!") == NULL;
-  g_autofree char *quoted = is_plain ? g_strdup(text) : g_shell_quote(text);
-  g_string_append_printf(out, "%s--%s %s", out->len > 0 ? " " : "", field->name, quoted);
+  if (text != NULL)
+    plan_file_add(file, field->name, text, 0);
 }
 
-char *plan_outcome_options(const PlanOutcome *outcome) {
+PlanFile *plan_outcome_file(const PlanOutcome *outcome, const char *path) {
   g_autoptr(Plan) left_out = plan_new();
   const Said said = {outcome, outcome->plan, outcome->completed, left_out};
-  GString *out = g_string_new(NULL);
+  PlanFile *file = plan_file_new(path);
   for (gsize i = 0; i < G_N_ELEMENTS(first); i++)
-    append(out, plan_field(plan_field_find(first[i].field)), first[i].say, &said);
+    add(file, plan_field(plan_field_find(first[i].field)), first[i].say, &said);
   for (int i = 0; i < plan_n_fields(); i++)
     if (!is_first(plan_field(i)))
-      append(out, plan_field(i), as_asked, &said);
+      add(file, plan_field(i), as_asked, &said);
+  return file;
+}
+
+/* Each as a word of a shell. */
+char *plan_outcome_options(const PlanOutcome *outcome) {
+  g_autoptr(PlanFile) file = plan_outcome_file(outcome, NULL);
+  GString *out = g_string_new(NULL);
+  for (guint i = 0; i < file->entries->len; i++) {
+    const PlanFileEntry *entry = &g_array_index(file->entries, PlanFileEntry, i);
+    const gboolean is_plain = strpbrk(entry->text, " \t\n'\"\\$`&;|<>()*?[]{}~#!") == NULL;
+    g_autofree char *quoted = is_plain ? g_strdup(entry->text) : g_shell_quote(entry->text);
+    g_string_append_printf(out, "%s--%s %s", out->len > 0 ? " " : "", entry->option, quoted);
+  }
   return g_string_free(out, FALSE);
 }

@@ -1,6 +1,7 @@
 /* A simulated plan and how good it is. */
 #pragma once
 #include "objective.h"
+#include "plan_file.h"
 #include "predict.h"
 #include "training_cost.h"
 
@@ -43,7 +44,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(PlanOutcome, plan_outcome_free)
 double plan_outcome_kept_tokens_per_s(const PlanOutcome *outcome);
 /* Share of a GPU's memory, including the margin, used by the worst rank. */
 double plan_outcome_used(const PlanOutcome *outcome);
-/* "--tp 8 --pp 16 …": the options that simulate the plan's step. Owned by the caller. */
+/* The options that simulate the plan's step, without model and cluster, as a plan's file. Owned by the caller. */
+PlanFile *plan_outcome_file(const PlanOutcome *outcome, const char *path);
+/* The same as "--tp 8 --pp 16 …". Owned by the caller. */
 char *plan_outcome_options(const PlanOutcome *outcome);
 /* warnings_new() of it. */
 GPtrArray *plan_outcome_warnings(const PlanOutcome *outcome);

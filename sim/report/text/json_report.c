@@ -128,8 +128,7 @@ static void add_servers(JsonBuilder *builder, const ServerReport *servers) {
   json_builder_end_object(builder);
 }
 
-JsonBuilder *json_report_step_begin(const StepReport *report) {
-  JsonBuilder *builder = begin();
+void json_report_step_into(JsonBuilder *builder, const StepReport *report) {
   json_add_number(builder, "step_time_s", report->step_time_s);
   json_add_interval(builder, &report->interval);
   json_add_number(builder, "tokens_per_s", report->tokens_per_s);
@@ -178,11 +177,12 @@ JsonBuilder *json_report_step_begin(const StepReport *report) {
 
   g_autoptr(GPtrArray) warnings = warnings_of_step(report);
   json_add_texts(builder, "warnings", warnings);
-  return builder;
 }
 
 char *json_report_step(const StepReport *report) {
-  return finish(json_report_step_begin(report));
+  JsonBuilder *builder = begin();
+  json_report_step_into(builder, report);
+  return finish(builder);
 }
 
 char *json_report_schedule(const ScheduleReport *report) {

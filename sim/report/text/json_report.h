@@ -8,8 +8,8 @@
 
 /* One pretty-printed object and a newline; owned by the caller. */
 char *json_report_step(const StepReport *report);
-/* The same, still open for more members. */
-JsonBuilder *json_report_step_begin(const StepReport *report);
+/* The same members in an object that is open, and stays so. */
+void json_report_step_into(JsonBuilder *builder, const StepReport *report);
 
 char *json_report_schedule(const ScheduleReport *report);
 

@@ -100,6 +100,7 @@ void json_add_interval(JsonBuilder *builder, const Interval *interval) {
   json_add_number(builder, "low_s", interval->low_s);
   json_add_number(builder, "high_s", interval->high_s);
   json_add_number(builder, "level", INTERVAL_LEVEL);
+  json_add_number(builder, "ratio", interval->ratio);
   json_add_text(builder, "like", basis);
   json_builder_end_object(builder);
 }
