@@ -6,7 +6,7 @@
 # double quotes, then the columns: gpus mfu fits low high
 #   mfu        as a share; or a value in the unit of ylabel, with scaled=1
 #   fits       1; 0 where the plan needs more memory than a GPU has: such points are struck through
-#   low high   with band = 1: between these four of five cases are
+#   low high   with band = 1: between these four of five cases are; drawn of up to four series
 # Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, ylabel; band; scaled, the
 # factor from the values to what is drawn (100); limit, a line across (GB of a GPU; 0: none); columns and rows of a .txt.
 
@@ -32,6 +32,7 @@ note(x) = (x != x || strstrt(counts, sprintf(" %.0f ", x)) > 0 ? 0 : (counts = c
            odd = odd + (abs(log(x) / log(2) - floor(log(x) / log(2) + 0.5)) > 1e-9)), x)
 stats data using (lacking = lacking + ($3 == 0), note($1)):2 skip 1 nooutput
 n = STATS_blocks
+if (n > 4) { band = 0 } # bands upon each other tell nothing
 
 set xlabel "GPUs"
 set ylabel ylabel

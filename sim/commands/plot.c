@@ -17,8 +17,10 @@
 #include "rank_grid.h"
 #include "run_pictures.h"
 #include "stack.h"
+#include "step_of_prediction.h"
 #include "table_pictures.h"
 #include "timeline.h"
+#include "warnings.h"
 
 static const char examples[] =
     "Examples:\n"
@@ -27,6 +29,8 @@ static const char examples[] =
     "      --sequence-parallel on --seq-len 8192 --gpu-list 1024..16384*2 --output mfu.svg\n"
     "  stepsim plot breakdown --model llama-3-70b --cluster dgx-h100 --gpus 64 --tp 8 --zero 1 \\\n"
     "      --sequence-parallel on --vary pp=1,2,4,8 --output b.png\n"
+    "  stepsim plot breakdown --plan ours.yaml --plan megatron.sh --model llama-3-70b --cluster dgx-h100 --gpus 64 \\\n"
+    "      --output plans.svg\n"
     "  stepsim plot memory --model llama-3-70b --cluster dgx-h100 --tp 8 --dp 8 --output memory.svg\n"
     "  stepsim plot memory --params 7e9 --gpu-list 1..64*2 --capacity 80GB --output zero.svg\n"
     "  stepsim plot heat --model llama-3-8b --cluster dgx-h100 --gpus 64 --global-batch 256 --value tokens_per_s \\\n"
@@ -64,14 +68,14 @@ static char *title_of(const PlotOptions *o, const char *what, const Model *model
   return g_string_free(title, FALSE);
 }
 
-/* For all combinations; a varied model or cluster is left out. */
+/* For all combinations; a model or a cluster that is not the same of all is left out. */
 static char *title_of_variants(const PlotOptions *o, const char *what, const Variants *variants) {
   const Model *model = variants_get(variants->runs, 0)->model;
   const Cluster *cluster = variants_get(variants->runs, 0)->cluster;
-  for (guint i = 0; i < variants->axes->len; i++) {
-    const char *name = g_array_index(variants->axes, VaryAxis, i).name;
-    model = strcmp(name, "model") == 0 ? NULL : model;
-    cluster = strcmp(name, "cluster") == 0 ? NULL : cluster;
+  for (guint i = 1; i < variants->runs->len; i++) {
+    const Variant *run = variants_get(variants->runs, i);
+    model = model != NULL && strcmp(run->model->name, model->name) == 0 ? model : NULL;
+    cluster = cluster != NULL && strcmp(run->cluster->name, cluster->name) == 0 ? cluster : NULL;
   }
   return title_of(o, what, model, cluster);
 }
@@ -85,6 +89,41 @@ static void print_left_out(const LeftOut *left_out) {
     fprintf(stderr, "stepsim plot: left out %s\n", (char *)g_ptr_array_index(left_out, i));
 }
 
+/* Without its digits: alike of plans that differ in numbers. Owned by the caller. */
+static char *without_digits(const char *text) {
+  GString *rest = g_string_new(NULL);
+  for (; *text != '\0'; text++)
+    if (!g_ascii_isdigit(*text))
+      g_string_append_c(rest, *text);
+  return g_string_free(rest, FALSE);
+}
+
+/* The first of those that differ in numbers alone, and how many there are besides. */
+static void print_warnings(const GPtrArray *warnings) {
+  g_autoptr(GPtrArray) alike = g_ptr_array_new_with_free_func(g_free);
+  for (guint i = 0; i < warnings->len; i++)
+    g_ptr_array_add(alike, without_digits(warnings->pdata[i]));
+  for (guint i = 0; i < warnings->len; i++) {
+    guint first, n = 0;
+    g_ptr_array_find_with_equal_func(alike, alike->pdata[i], g_str_equal, &first);
+    for (guint k = i + 1; first == i && k < warnings->len; k++)
+      n += strcmp(alike->pdata[k], alike->pdata[i]) == 0;
+    g_autofree char *more = n > 0 ? g_strdup_printf(" (and so of %u more)", n) : g_strdup("");
+    if (first == i)
+      fprintf(stderr, "stepsim plot: warning: %s%s\n", (char *)warnings->pdata[i], more);
+  }
+}
+
+static void print_warnings_of_runs(const GArray *runs) {
+  g_autoptr(GPtrArray) warnings = g_ptr_array_new_with_free_func(g_free);
+  for (guint i = 0; i < runs->len; i++) {
+    const Variant *run = variants_get(runs, i);
+    for (guint k = 0; run->warnings != NULL && k < run->warnings->len; k++)
+      g_ptr_array_add(warnings, g_strdup_printf("%s: %s", run->label, (char *)run->warnings->pdata[k]));
+  }
+  print_warnings(warnings);
+}
+
 /* If there are no points, explain by the first that was left out. */
 static gboolean check_points(const GArray *points, const LeftOut *left_out, GError **error) {
   return points->len > 0 || left_out->len == 0 ||
@@ -93,6 +132,8 @@ static gboolean check_points(const GArray *points, const LeftOut *left_out, GErr
 
 /* Every schedule and count to draw, into `axes`, which owns `counts` and `schedules`. */
 static gboolean bubble_axes(PlotOptions *o, BubbleAxes *axes, GError **error) {
+  plan_options_drop_taken(&o->plan, "schedule");
+  plan_options_drop_taken(&o->plan, "global-batch");
   if (!plan_options_make_plan(&o->plan, error))
     return FALSE;
   const int pp = o->plan.plan->pp, chunks = o->plan.plan->chunks;
@@ -175,10 +216,12 @@ static gboolean check_scales(const Plan *plan, GError **error) {
   return plan->global_batch != 0 || fail_input(error, "--global-batch is missing: strong scaling keeps it fixed");
 }
 
-static Picture *mfu_picture(const GArray *points, const LeftOut *left_out, const char *title, GError **error) {
+static Picture *mfu_picture(const GArray *points, const LeftOut *left_out, const PointWarnings *warnings,
+                            const char *title, GError **error) {
   if (points == NULL || !check_points(points, left_out, error))
     return NULL;
   print_left_out(left_out);
+  print_warnings(warnings);
   return plot_mfu((const GpusPoint *)(const void *)points->data, (int)points->len, title, error);
 }
 
@@ -190,10 +233,11 @@ static Picture *make_mfu_lines(PlotOptions *o, const GArray *gpus, GError **erro
   for (guint i = 0; i < variants.runs->len; i++)
     if (!check_scales(variants_get(variants.runs, i)->plan, error))
       return NULL;
-  g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free);
-  g_autoptr(GArray) points = curves_strong_scaling(variants.runs, gpus, n_threads(o), left_out, error);
+  g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free),
+                       warnings = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(GArray) points = curves_strong_scaling(variants.runs, gpus, n_threads(o), left_out, warnings, error);
   g_autofree char *title = title_of_variants(o, "MFU, strong scaling", &variants);
-  return mfu_picture(points, left_out, title, error);
+  return mfu_picture(points, left_out, warnings, title, error);
 }
 
 static Picture *make_mfu(PlotOptions *o, char **files, GError **error) {
@@ -204,20 +248,35 @@ static Picture *make_mfu(PlotOptions *o, char **files, GError **error) {
     return make_mfu_lines(o, gpus, error);
   if (!plan_options_finish(&o->plan, error) || !check_scales(o->plan.plan, error))
     return NULL;
-  g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free),
+                       warnings = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GArray) points =
-      curves_mfu(o->plan.model, o->plan.cluster, o->plan.plan, gpus, n_threads(o), left_out, error);
+      curves_mfu(o->plan.model, o->plan.cluster, o->plan.plan, gpus, n_threads(o), left_out, warnings, error);
   g_autofree char *title = title_of(o, "MFU", o->plan.model, o->plan.cluster);
-  return mfu_picture(points, left_out, title, error);
+  return mfu_picture(points, left_out, warnings, title, error);
 }
 
 static Prediction *predict_one(PlotOptions *o, GError **error) {
-  return plan_options_finish(&o->plan, error) ? predict(o->plan.model, o->plan.cluster, o->plan.plan, error) : NULL;
+  if (!plan_options_finish(&o->plan, error))
+    return NULL;
+  Prediction *prediction = predict(o->plan.model, o->plan.cluster, o->plan.plan, error);
+  if (prediction == NULL)
+    return NULL;
+  const StepReport report = step_of_prediction(prediction, NULL);
+  g_autoptr(GPtrArray) warnings = warnings_of_step(&report);
+  print_warnings(warnings);
+  return prediction;
+}
+
+static gboolean predict_runs(GArray *runs, const PlotOptions *o, GError **error) {
+  if (!variants_predict(runs, &(VaryHow){.n_threads = n_threads(o)}, error))
+    return FALSE;
+  print_warnings_of_runs(runs);
+  return TRUE;
 }
 
 static gboolean predict_variants(Variants *variants, const PlotOptions *o, char **vary, GError **error) {
-  return variants_make(variants, o, vary, error) &&
-         variants_predict(variants->runs, &(VaryHow){.n_threads = n_threads(o)}, error);
+  return variants_make(variants, o, vary, error) && predict_runs(variants->runs, o, error);
 }
 
 static Picture *make_breakdown(PlotOptions *o, char **files, GError **error) {
@@ -298,7 +357,7 @@ static Picture *make_memory(PlotOptions *o, char **files, GError **error) {
   }
   if (o->params != NULL)
     return state_picture(o, &variants, error);
-  if (!variants_predict(variants.runs, &(VaryHow){.n_threads = n_threads(o)}, error))
+  if (!predict_runs(variants.runs, o, error))
     return NULL;
   g_autofree char *title = title_of_variants(o, "Memory of the fullest GPU", &variants);
   return runs_memory_picture(variants.runs, title, output_columns(), error);

@@ -63,6 +63,33 @@ static void add_own_options(PlotOptions *o, Parser *parser) {
   }
 }
 
+/* With numbers of GPUs of its own a figure heeds none that a plan was saved with. */
+static void drop_sizes(const PlotOptions *o, PlanOptions *plan) {
+  if (o->gpu_list == NULL)
+    return;
+  plan_options_drop_taken(plan, "gpus");
+  plan_options_drop_taken(plan, "dp");
+}
+
+/* A single file is as if it had been typed; of several each is a plan of its own, beside what --vary varies. */
+static gboolean take_plans(PlotOptions *o, GError **error) {
+  const guint n = o->plan.plan_files != NULL ? g_strv_length(o->plan.plan_files) : 0;
+  if (n < 2) {
+    const gboolean is_taken = plan_options_take_file(&o->plan, "stepsim plot", error);
+    drop_sizes(o, &o->plan);
+    return is_taken;
+  }
+  g_autofree char *files = g_strjoinv(",", o->plan.plan_files), *plans = g_strconcat("plan=", files, NULL);
+  g_autoptr(GStrvBuilder) axes = g_strv_builder_new();
+  g_strv_builder_add(axes, plans);
+  if (o->vary != NULL)
+    g_strv_builder_addv(axes, (const char **)o->vary);
+  g_strfreev(o->vary);
+  o->vary = g_strv_builder_end(axes);
+  o->has_plans = TRUE;
+  return TRUE;
+}
+
 gboolean plot_options_parse(PlotOptions *o, const char *summary, const char *example, int *argc, char ***argv,
                             GError **error) {
   *o = (PlotOptions){.jobs = OPTION_NOT_GIVEN, .arguments = g_new0(char *, *argc + 1)};
@@ -72,7 +99,7 @@ gboolean plot_options_parse(PlotOptions *o, const char *summary, const char *exa
   plan_options_init(&o->plan);
   add_own_options(o, parser);
   plan_options_add(&o->plan, PLAN_OPTIONS_SIMULATED, parser);
-  if (!parser_run(parser, argc, argv, TRUE, error))
+  if (!parser_run(parser, argc, argv, TRUE, error) || !take_plans(o, error))
     return FALSE;
   return o->jobs == OPTION_NOT_GIVEN || o->jobs >= 1 ||
          fail_input(error, "--jobs: found %d, expected at least 1", o->jobs);
@@ -90,6 +117,9 @@ void plot_options_clear(PlotOptions *o) {
 }
 
 gboolean plot_options_check(const PlotOptions *o, const char *figure, guint heeds, GError **error) {
+  if (o->has_plans && !(heeds & HEED_VARY))
+    return fail_input(error, "plot %s draws a single plan, found --plan %u times", figure,
+                      g_strv_length(o->plan.plan_files));
   if (o->vary != NULL && !(heeds & HEED_VARY))
     return fail_input(error, "plot %s and --vary clash: that picture does not depend on it", figure);
   for (gsize i = 0; i < G_N_ELEMENTS(figure_options); i++)
@@ -238,6 +268,14 @@ static void free_source(gpointer data) {
   g_free(data);
 }
 
+/* Whether the axes behind that of --plan, which is the first, have their first values. */
+static gboolean is_first_of_plan(const GArray *axes, guint index) {
+  for (guint axis = 1; axis < axes->len; axis++)
+    if (value_at(axes, axis, index) != g_array_index(axes, VaryAxis, axis).values[0])
+      return FALSE;
+  return TRUE;
+}
+
 /* What was typed, with the values of combination `index` as if they were typed behind it. NULL: one cannot be. */
 static PlanOptions *options_of(const PlotOptions *o, const GArray *axes, guint index, GError **error) {
   PlanOptions *varied = g_new(PlanOptions, 1);
@@ -263,14 +301,32 @@ static PlanOptions *options_of(const PlotOptions *o, const GArray *axes, guint i
       g_strv_builder_addv(repeated, (const char **)parts[i]);
   g_strfreev(varied->repeated);
   varied->repeated = g_strv_builder_end(repeated);
+  if (*varied->repeated == NULL)
+    g_clear_pointer(&varied->repeated, g_strfreev);
+  if (!plan_options_take_file(varied, is_first_of_plan(axes, index) ? "stepsim plot" : NULL, error)) {
+    free_source(varied);
+    return NULL;
+  }
+  drop_sizes(o, varied);
   return varied;
+}
+
+/* Its file's, without the folder and the ending. */
+static char *name_of_plan(const char *path) {
+  char *name = g_path_get_basename(path), *dot = strrchr(name, '.');
+  if (dot != NULL && dot > name)
+    *dot = '\0';
+  return name;
 }
 
 static char *label_of(const GArray *axes, guint index) {
   GString *label = g_string_new(NULL);
-  for (guint axis = 0; axis < axes->len; axis++)
-    g_string_append_printf(label, "%s%s %s", axis > 0 ? ", " : "", g_array_index(axes, VaryAxis, axis).name,
-                           value_at(axes, axis, index));
+  for (guint axis = 0; axis < axes->len; axis++) {
+    const char *name = g_array_index(axes, VaryAxis, axis).name, *value = value_at(axes, axis, index);
+    g_autofree char *file = strcmp(name, "plan") == 0 ? name_of_plan(value) : NULL;
+    g_string_append_printf(label, "%s%s%s%s", axis > 0 ? ", " : "", file != NULL ? "" : name, file != NULL ? "" : " ",
+                           file != NULL ? file : value);
+  }
   return g_string_free(label, FALSE);
 }
 

@@ -21,13 +21,15 @@ typedef struct {
   char *schedules, *micro_batches, *gpu_list, *value, *op, *ranks, *bytes, *algorithm, *x, *y, *by, *params,
       *capacity; /* NULL: not given */
   char **vary;
+  gboolean has_plans; /* several --plan: the first of `vary` */
   char *output, *data, *title;
   gboolean terminal;
   gint jobs;
   char **arguments; /* argv[0] and everything that was typed; owned */
 } PlotOptions;
 
-/* Read argv like parser_run(); `summary` and `example` appear in --help. The caller clears `o` in either case. */
+/* Read argv like parser_run(), and a plan's file; of several --plan each is a value of the axis "plan" in `vary`.
+ * `summary` and `example` appear in --help. The caller clears `o` in either case. */
 gboolean plot_options_parse(PlotOptions *o, const char *summary, const char *example, int *argc, char ***argv,
                             GError **error);
 void plot_options_clear(PlotOptions *o);

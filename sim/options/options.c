@@ -214,10 +214,19 @@ gboolean plan_options_take_file(PlanOptions *options, const char *verb, GError *
   options->file = plan_file_read(options->plan_files[g_strv_length(options->plan_files) - 1], gpus, error);
   if (options->file == NULL)
     return FALSE;
-  plan_file_tell(options->file, plan_options_typed(options, "framework") != NULL, verb);
+  if (verb != NULL)
+    plan_file_tell(options->file, plan_options_typed(options, "framework") != NULL, verb);
   for (guint i = 0; i < options->file->entries->len; i++)
     take_entry(options, &g_array_index(options->file->entries, PlanFileEntry, i), is_repeated);
   return TRUE;
+}
+
+void plan_options_drop_taken(PlanOptions *options, const char *field) {
+  const int i = find(field);
+  if (options->origins[i] == NULL)
+    return;
+  g_clear_pointer(&options->origins[i], g_free);
+  g_clear_pointer(&options->texts[i], g_free);
 }
 
 PlanFile *plan_options_file(const PlanOptions *options, const char *path) {
@@ -259,7 +268,8 @@ gboolean plan_options_read_text(PlanOptions *options, const char *text, PlanOpti
   PlanOptions own;
   plan_options_init(&own);
   const char *start = text + strspn(text, " \t\n");
-  if (*start != '-' && *start != '\0')
+  const gboolean is_file = g_file_test(text, G_FILE_TEST_EXISTS) || strpbrk(text, " \t\n") == NULL;
+  if (*start != '-' && *start != '\0' && is_file)
     own.plan_files = g_strdupv((char *[]){(char *)text, NULL});
   if (own.plan_files == NULL && !parse_text(&own, text, set, error)) {
     plan_options_clear(&own);

@@ -39,9 +39,11 @@ typedef enum {
 } PlanOptionSet;
 void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser);
 /* Take what was not typed from the last file of --plan, once all is parsed; what is to be known of how it was read goes
- * to standard error, where each line begins with `verb`, "stepsim simulate". Nothing is done without a file. INPUT with
- * file:line. */
+ * to standard error, where each line begins with `verb`, "stepsim simulate". `verb` NULL: it is not said. Nothing is
+ * done without a file. INPUT with file:line. */
 gboolean plan_options_take_file(PlanOptions *options, const char *verb, GError **error);
+/* Leave out what a file, and not the command line, says of a field. */
+void plan_options_drop_taken(PlanOptions *options, const char *field);
 /* What was typed and taken, as a plan's file. Owned by the caller. */
 PlanFile *plan_options_file(const PlanOptions *options, const char *path);
 /* A plan in one text: options as they are typed ("--tp 8 --pp 4"), or the name of a file as of --plan. What it says

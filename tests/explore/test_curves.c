@@ -86,7 +86,7 @@ TEST(strong_and_weak_scaling_meet_at_the_most_gpus) {
   g_autoptr(GArray) gpus = counts_of(8, 64);
   g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(Plan) plan = plan_with("zero=1 global-batch=128");
-  g_autoptr(GArray) points = curves_mfu(model, cluster, plan, gpus, 0, left_out, NULL);
+  g_autoptr(GArray) points = curves_mfu(model, cluster, plan, gpus, 0, left_out, NULL, NULL);
   ck_assert_uint_eq(points->len, 4);
   const GpusPoint *at = (const GpusPoint *)(void *)points->data;
   ck_assert_str_eq(at[0].series, "strong scaling: 128 sequences per step");
@@ -111,12 +111,12 @@ TEST(lines_of_strong_scaling_are_those_that_each_plan_has_alone) {
     plan->global_batch = drawn[i].batch;
     variants_add(lines, model, cluster, plan)->label = g_strdup(drawn[i].label);
   }
-  g_autoptr(GArray) points = curves_strong_scaling(lines, gpus, 0, left_out, NULL);
+  g_autoptr(GArray) points = curves_strong_scaling(lines, gpus, 0, left_out, NULL, NULL);
   ck_assert_uint_eq(points->len, 4);
   ck_assert_uint_eq(left_out->len, 2);
   for (guint line = 0; line < 2; line++) {
     const Plan *plan = variants_get(lines, line)->plan;
-    g_autoptr(GArray) alone = curves_mfu(model, cluster, plan, gpus, 0, left_out, NULL);
+    g_autoptr(GArray) alone = curves_mfu(model, cluster, plan, gpus, 0, left_out, NULL, NULL);
     for (guint k = 0; k < 2; k++) {
       const GpusPoint *at = &g_array_index(points, GpusPoint, 2 * line + k);
       ck_assert_str_eq(at->series, drawn[line].label);

@@ -155,7 +155,7 @@ GArray *curves_bubble_predicted(const BubbleAxes *axes, const Model *model, cons
 }
 
 /* The runs predicted, a point each under its label. */
-static GArray *mfu_points(GArray *runs, int n_threads, LeftOut *left_out, GError **error) {
+static GArray *mfu_points(GArray *runs, int n_threads, LeftOut *left_out, PointWarnings *warnings, GError **error) {
   if (!variants_predict(runs, &(VaryHow){.n_threads = n_threads}, error))
     return NULL;
   GArray *points = g_array_new(FALSE, FALSE, sizeof(GpusPoint));
@@ -165,21 +165,24 @@ static GArray *mfu_points(GArray *runs, int n_threads, LeftOut *left_out, GError
       leave_out(left_out, run->label, "GPUs", run->plan->gpus, run->problem->message);
       continue;
     }
+    for (guint k = 0; warnings != NULL && k < run->warnings->len; k++)
+      g_ptr_array_add(warnings, g_strdup_printf("%s at %d GPUs: %s", run->label, run->plan->gpus,
+                                                (const char *)run->warnings->pdata[k]));
     const double mfu = run->outcome->mfu, step_s = run->outcome->step_time_s;
     const Interval *interval = &run->outcome->interval;
     const GpusPoint point = {.series = g_intern_string(run->label),
-                            .n_gpus = run->plan->gpus,
-                            .value = mfu,
-                            .low = mfu * step_s / interval->high_s,
-                            .high = mfu * step_s / interval->low_s,
-                            .fits = run->outcome->fits};
+                             .n_gpus = run->plan->gpus,
+                             .value = mfu,
+                             .low = mfu * step_s / interval->high_s,
+                             .high = mfu * step_s / interval->low_s,
+                             .fits = run->outcome->fits};
     g_array_append_val(points, point);
   }
   return points;
 }
 
 GArray *curves_mfu(const Model *model, const Cluster *cluster, const Plan *plan, const GArray *gpus, int n_threads,
-                   LeftOut *left_out, GError **error) {
+                   LeftOut *left_out, PointWarnings *warnings, GError **error) {
   gint64 batch = plan->global_batch, most = 1;
   for (guint i = 0; i < gpus->len; i++)
     most = MAX(most, g_array_index(gpus, gint64, i));
@@ -195,11 +198,11 @@ GArray *curves_mfu(const Model *model, const Cluster *cluster, const Plan *plan,
     const gint64 in_proportion = batch / most * n + batch % most * n / most;
     variants_add(runs, model, cluster, vary_size(plan, n, MAX(1, in_proportion)))->label = g_strdup(weak);
   }
-  return mfu_points(runs, n_threads, left_out, error);
+  return mfu_points(runs, n_threads, left_out, warnings, error);
 }
 
 GArray *curves_strong_scaling(const GArray *lines, const GArray *gpus, int n_threads, LeftOut *left_out,
-                              GError **error) {
+                              PointWarnings *warnings, GError **error) {
   g_autoptr(GArray) runs = variants_new();
   for (guint i = 0; i < lines->len; i++) {
     const Variant *line = variants_get(lines, i);
@@ -208,7 +211,7 @@ GArray *curves_strong_scaling(const GArray *lines, const GArray *gpus, int n_thr
                    vary_size(line->plan, g_array_index(gpus, gint64, k), line->plan->global_batch))
           ->label = g_strdup(line->label);
   }
-  return mfu_points(runs, n_threads, left_out, error);
+  return mfu_points(runs, n_threads, left_out, warnings, error);
 }
 
 static void add_busbw(GArray *points, const Cluster *cluster, Collective op, const GroupShape *shape, int algorithm,

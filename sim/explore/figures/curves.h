@@ -6,6 +6,8 @@
 
 /* All functions append to it: "series at x: why", for points that are impossible. */
 typedef GPtrArray LeftOut;
+/* Some to these: "series at x: warning", what simulate warns of; NULL: not wanted. */
+typedef GPtrArray PointWarnings;
 
 /* Schedules and micro-batches. */
 typedef struct {
@@ -25,12 +27,12 @@ GArray *curves_bubble_predicted(const BubbleAxes *axes, const Model *model, cons
 /* MFU over `gpus` (of gint64, each at most 2^24): first strong scaling at the plan's batch, then weak scaling that
  * reaches this batch at the largest number of GPUs. GArray of GpusPoint; errors as variants_predict(). */
 GArray *curves_mfu(const Model *model, const Cluster *cluster, const Plan *plan, const GArray *gpus, int n_threads,
-                   LeftOut *left_out, GError **error);
+                   LeftOut *left_out, PointWarnings *warnings, GError **error);
 
 /* The same for several plans: one series per run of `lines` (of Variant, not predicted), under its label, at its own
  * batch and every number of `gpus`. */
 GArray *curves_strong_scaling(const GArray *lines, const GArray *gpus, int n_threads, LeftOut *left_out,
-                              GError **error);
+                              PointWarnings *warnings, GError **error);
 
 /* Bus bandwidth over `sizes` (of double: bytes; 0 is skipped): of the given algorithm, or with −1 of the library's
  * choice followed by every algorithm it chose from or that can be requested. GArray of BusbwPoint. */

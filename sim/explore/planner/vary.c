@@ -4,6 +4,8 @@
 #include "error.h"
 #include "parallel.h"
 #include "plan_fields.h"
+#include "step_of_prediction.h"
+#include "warnings.h"
 
 static void variant_clear(gpointer data) {
   Variant *variant = data;
@@ -12,6 +14,7 @@ static void variant_clear(gpointer data) {
   g_free(variant->to);
   plan_free(variant->plan);
   plan_outcome_free(variant->outcome);
+  g_clear_pointer(&variant->warnings, g_ptr_array_unref);
   g_clear_error(&variant->problem);
 }
 
@@ -78,6 +81,8 @@ static void predict_variant(gint64 i, int thread, gpointer data) {
     return;
   variant->outcome = plan_outcome_of(prediction, variant->model, variant->cluster, variant->plan,
                                      how->scoring != NULL ? how->scoring : &by_throughput);
+  const StepReport report = step_of_prediction(prediction, NULL);
+  variant->warnings = warnings_of_step(&report);
   if (how->look != NULL)
     how->look(i, prediction, how->data);
 }

@@ -10,6 +10,7 @@ typedef struct {
   const Cluster *cluster;
   Plan *plan;           /* not completed; owned */
   PlanOutcome *outcome; /* once predicted, if it can be; owned */
+  GPtrArray *warnings;  /* then, those of simulate (warnings_of_step()); owned */
   GError *problem;      /* why it cannot; owned */
 } Variant;
 
