@@ -21,10 +21,6 @@ if (!exists("limit")) { limit = 0 }
 scaled = scaled + 0.0
 limit = limit + 0.0
 
-width = 900
-height = 580
-load ARG0[1:strstrt(ARG0."\n", "mfu.gp\n") - 1]."look.gp"
-
 lacking = 0
 counts = " "
 odd = 0
@@ -33,6 +29,11 @@ note(x) = (x != x || strstrt(counts, sprintf(" %.0f ", x)) > 0 ? 0 : (counts = c
 stats data using (lacking = lacking + ($3 == 0), note($1)):2 skip 1 nooutput
 n = STATS_blocks
 if (n > 4) { band = 0 } # bands upon each other tell nothing
+
+# The key is below, in two columns or more: what it takes of many series is not taken from the curves.
+width = 900
+height = 580 + (n > 6 ? 11 * (n - 6) : 0)
+load ARG0[1:strstrt(ARG0."\n", "mfu.gp\n") - 1]."look.gp"
 
 set xlabel "GPUs"
 set ylabel ylabel

@@ -30,7 +30,7 @@ static gboolean parse_options(DiffVerb *o, int *argc, char ***argv, GError **err
       "Examples:\n"
       "  stepsim diff \"--tp 8 --pp 4\" \"--tp 4 --pp 8\" --model llama-3-70b --cluster dgx-h100 --gpus 64 \\\n"
       "      --global-batch 128 --seq-len 8192 --zero 1 --sequence-parallel on\n"
-      "  stepsim diff plan.yaml \"--plan plan.yaml --tp 4\"\n"
+      "  stepsim diff plan.yaml \"--plan plan.yaml --pp 8\"\n"
       "  stepsim diff plan.yaml result.json\n\n"
       "Exit status: 0 done, 1 a plan is impossible or does not fit in memory, 2 bad usage or input.");
   const GOptionEntry entries[] = {{"price", 0, 0, G_OPTION_ARG_STRING, &o->price,

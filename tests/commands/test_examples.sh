@@ -24,6 +24,12 @@ cp measured.csv runs.csv
 # of the Program that the example of compare predicts
 stepsim simulate --model gpt2 --cluster dgx-h100 --gpus 8 --tp 2 --pp 2 --global-batch 8 --trace measured.json >/dev/null
 
+# a plan, its result, and what starts it
+ours="--model llama-3-70b --cluster dgx-h100 --gpus 64 --tp 8 --pp 4 --zero 1 --global-batch 128 --seq-len 8192"
+stepsim simulate $ours --save-plan plan.yaml --json >result.json
+cp plan.yaml ours.yaml
+printf -- '--tensor-model-parallel-size 8 --pipeline-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 128\n' >megatron.sh
+
 examples() { # verb: a command a line
   stepsim "$1" --help | awk '/^$/ { on = 0 } on { if (sub(/\\$/, "")) { printf "%s", $0; next } print } /^Examples?:$/ { on = 1 }'
 }
@@ -46,7 +52,7 @@ check_example() { # command
   result $? "$(echo "$1" | tr -s ' ')" "$problem $(cat err)"
 }
 
-for verb in simulate schedule memory collective compare trace fit validate topology explain plot; do
+for verb in simulate schedule memory collective compare diff trace fit validate topology explain plot; do
   command -v gnuplot >/dev/null || [ $verb != plot ] || continue
   examples $verb >"list-$verb"
   [ -s "list-$verb" ]

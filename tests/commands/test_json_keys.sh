@@ -27,7 +27,7 @@ options() {
 documented() {
   "$stepsim" "$@" --json >"$work/out" 2>"$work/err"
   grep -oE '"[A-Za-z_]+" ?:' "$work/out" | tr -cd 'A-Za-z_\n' | sort -u >"$work/keys"
-  { words "$1"; [ "$1" != explain ] || { words plan; words compare; }; [ "$1" != simulate ] || failures; case $1 in plan | explain) options ;; esac; echo compute recompute tp pp cp ep dp bubble optimizer host offload other | tr ' ' '\n'; } | sort -u >"$work/row"
+  { words "$1"; [ "$1" != explain ] || { words plan; words compare; }; [ "$1" != simulate ] || failures; case $1 in plan | explain | simulate) options ;; esac; echo compute recompute tp pp cp ep dp bubble optimizer host offload other | tr ' ' '\n'; } | sort -u >"$work/row"
   undocumented=$(comm -23 "$work/keys" "$work/row")
   [ "$(wc -l <"$work/keys")" -ge 5 ] && [ -z "$undocumented" ]
   result $? "docs/json.md has the keys of $1" "not there: $undocumented; $(cat "$work/err")"
@@ -48,6 +48,8 @@ documented simulate $plan --islands 2 --local-steps 10
 documented simulate --model gpt2 --cluster dgx-h100 --gpus 16 --parameter-servers 2
 # shellcheck disable=SC2086
 documented simulate $plan --seq-lengths uniform:9-4096 --batching longest
+# shellcheck disable=SC2086
+documented diff "--tp 2" "--tp 4" $plan --price "2 \$/h"
 documented schedule --pp 4 --micro-batches 8
 documented memory --model llama-3-8b --cluster dgx-h100 --dp 8 --zero 1 --offload-optimizer nvme
 documented memory --params 7e9 --dp 8 --pp 4 --zero 1

@@ -29,6 +29,7 @@ schedule --schedule zb-v --pp 4 --micro-batches 8 --csv orders.csv
 collective --cluster selene --gpus 16 --bytes 1MiB,1GiB --plot busbw.svg
 plot heat $gpt2 --vary tp=1,2 --vary zero=0,1 --data data
 compare ../whole/trace.json ../whole/trace.json --csv table.csv
+diff ../own.yaml ../own.yaml
 trace ../whole/trace.json --timeline step.svg --trace clock.json
 validate ../runs.csv --rows rows.csv
 fit ../runs.csv --cluster selene --output mine.yaml
@@ -36,6 +37,7 @@ topology --cluster selene --gpus 16 --svg node.svg
 sweep $gpt2 --tp 1,2 --zero 0,1 --jobs 2 --output few.db --csv few.csv
 END
 printf 'layers,hidden,heads,cluster,step_time_s,source\n2,256,4,selene,1,a\n2,256,4,selene,2,b\n' >runs.csv
+printf 'model: gpt2\ncluster: selene\ngpus: 8\n' >own.yaml
 for verb in $("$stepsim" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
   [ "$verb" != lab ] || continue # runs until it is ended; what it runs are these
   grep -q "^$verb " verbs || wrong="$wrong $verb"

@@ -84,7 +84,7 @@ result $? "kernels reach the share of the peak that their times say" "$(cat out 
 
 # shellcheck disable=SC2086 # the plan is a list of words
 {
-  check_keys "step_time_s interval tokens_per_s tokens_per_s_per_gpu tflops_per_gpu mfu hfu flops_convention gpu_energy_Wh bubble_fraction \
+  check_keys "model cluster options plan cost step_time_s interval tokens_per_s tokens_per_s_per_gpu tflops_per_gpu mfu hfu flops_convention gpu_energy_Wh bubble_fraction \
 bubble_overhead breakdown_s memory links bounding_link kernels engine warnings" simulate $plan --json
   check_keys "makespan step_time span bubble_time bubble_fraction bubble_overhead makespan_bubble_time makespan_bubble_fraction makespan_bubble_overhead closed_form_bubble closed_form_is_exact in_flight peak_memory actions sends" \
     schedule --pp 4 --micro-batches 4 --json

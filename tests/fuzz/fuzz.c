@@ -41,6 +41,7 @@ static const NamedReader readers[] = {
     {"database", fuzz_database},
     {"words", fuzz_words},
     {"plan", fuzz_plan},
+    {"plan-file", fuzz_plan_file},
 };
 
 /* libFuzzer calls back without a context. */

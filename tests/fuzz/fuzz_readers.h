@@ -35,6 +35,7 @@ gboolean fuzz_database(const FuzzInput *input, GError **error);
 /* read_options.c */
 gboolean fuzz_words(const FuzzInput *input, GError **error);
 gboolean fuzz_plan(const FuzzInput *input, GError **error);
+gboolean fuzz_plan_file(const FuzzInput *input, GError **error);
 
 /* Shipped files, read once. Borrowed. */
 const Model *fuzz_shipped_model(void);

@@ -157,3 +157,18 @@ gboolean fuzz_plan(const FuzzInput *input, GError **error) {
   plan_options_clear(&options);
   return ok;
 }
+
+/* A plan in a file, of stepsim's or of another program, and what is written of it. */
+gboolean fuzz_plan_file(const FuzzInput *input, GError **error) {
+  g_autoptr(PlanFile) file = plan_file_read(input->file, 16, error);
+  if (file == NULL)
+    return FALSE;
+  g_autofree char *text = plan_file_write(file);
+  for (guint i = 0; i < file->entries->len; i++) {
+    const PlanFileEntry *entry = &g_array_index(file->entries, PlanFileEntry, i);
+    FUZZ_REQUIRE(entry->text != NULL && entry->line >= 1);
+    FUZZ_REQUIRE(strcmp(entry->option, "model") == 0 || strcmp(entry->option, "cluster") == 0 ||
+                 plan_field_find(entry->option) >= 0);
+  }
+  return TRUE;
+}

@@ -1,0 +1,44 @@
+/* Words of scripts that start other programs. */
+#include "shell_words.h"
+
+#include <check.h>
+#include <string.h>
+
+#include "run_suite.h"
+
+/* "word@line", one after the other, | behind the last of a command. */
+static char *words_of(const char *text) {
+  g_autoptr(GArray) words = shell_words(text);
+  g_autoptr(GString) out = g_string_new(NULL);
+  for (guint i = 0; i < words->len; i++) {
+    const ShellWord *word = &g_array_index(words, ShellWord, i);
+    g_string_append_printf(out, "%s%s@%u%s", i > 0 ? " " : "", word->text, word->line, word->ends ? "|" : "");
+  }
+  return g_string_free(g_steal_pointer(&out), FALSE);
+}
+
+TEST(words_are_as_a_shell_has_them) {
+  static const struct {
+    const char *text, *words;
+  } cases[] = {
+      {"a --b 'c d' \"e f\"g # h\ni", "a@1 --b@1 c d@1 e fg@1| i@2|"},
+      {"a \\\n  --b 2 \\\r\n --c;d && e", "a@1 --b@2 2@2 --c@3| d@3| e@3|"},
+      {"ARGS=(\n  --tp 8 # eight\n  --pp 4\n)\nrun ${ARGS[@]} \"${ARGS[@]}\"", "--tp@2 8@2 --pp@3 4@3| run@5|"},
+      {"TP=8\nPP=${PP:-4}\na $TP ${PP} ${CP-2} $1 $X", "a@3 8@3 4@3 2@3 $1@3 $X@3|"},
+      {"O=\"--tp $TP \\\n --pp 2\"\nexport N=3\nrun $O --n=$N", "--tp@1 $TP@1 --pp@2 2@2| export@3| run@4 --n=3@4|"},
+      {"A+=(--x)\nW=$((2 * $N)) b", "--x@1| b@2|"},
+      {"a \"b\\\"c\" d\\ e '$f'", "a@1 b\"c@1 d e@1 $f@1|"},
+      {"a#b \"open", "a#b@1 open@1|"},
+      {"${open $( \\", "${open@1 $( \\@1|"},
+      {"", ""},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *words = words_of(cases[i].text);
+    ck_assert_msg(strcmp(words, cases[i].words) == 0, "%s\nfound    %s\nexpected %s", cases[i].text, words,
+                  cases[i].words);
+  }
+}
+
+int main(void) {
+  return run_tests();
+}
