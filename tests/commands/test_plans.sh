@@ -162,6 +162,12 @@ END
 run simulate --plan titan.toml --model llama-3-8b --cluster dgx-h100 --gpus 16 --json
 has_options "a configuration of torchtitan's is a plan" "--tp 2 ;--micro-batch 2 --global-batch 16 --seq-len 2048 --zero 3 \
 --recompute full --sequence-parallel on;--framework torchtitan-compiled-loss;--zero-ranks 4"
+compiled=$(sed -n 's/^  "step_time_s" : \([0-9.]*\),/\1/p' out)
+sed 's/^enable = true/enable = false/' titan.toml >eager.toml
+run simulate --plan eager.toml --model llama-3-8b --cluster dgx-h100 --gpus 16 --json
+awk -v compiled="$compiled" -v eager="$(sed -n 's/^  "step_time_s" : \([0-9.]*\),/\1/p' out)" \
+  'BEGIN { exit !(eager > 1.05 * compiled) }'
+result $? "and is slower where it is not compiled" "$compiled, $(grep step_time_s out) $(cat err)"
 run simulate --plan titan.toml --model llama-3-8b --cluster dgx-h100
 expect "which says what it cannot know" 0 "--gpus, which is missing"
 

@@ -115,6 +115,8 @@ void space_add_slow_ranks(Space *space, Parser *parser) {
 }
 
 gboolean space_is_given(const Space *space) {
+  if (space->plan_files != NULL)
+    return TRUE;
   for (int i = 0; i < space->n_axes; i++)
     if (space->axes[i].text != NULL)
       return TRUE;

@@ -46,7 +46,12 @@ gboolean import_is(const Import *import, const char *key, const char *text) {
 gint64 import_count(const Import *import, const char *key, gint64 otherwise) {
   const char *text = import_text(import, key);
   gint64 count = otherwise;
-  return text != NULL && units_parse_whole(text, G_MININT64, G_MAXINT64, &count, NULL) ? count : otherwise;
+  return text != NULL && units_parse_whole(text, -1, IMPORT_MOST, &count, NULL) ? count : otherwise;
+}
+
+gint64 import_product(gint64 a, gint64 b) {
+  gint64 product;
+  return __builtin_mul_overflow(a, b, &product) ? IMPORT_MOST : MIN(product, IMPORT_MOST);
 }
 
 static guint line_of(const Import *import, const char *key) {

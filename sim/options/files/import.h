@@ -49,8 +49,11 @@ gboolean import_take(Import *import, GError **error);
 const ImportKey *import_find(const Import *import, const char *key);
 const char *import_text(const Import *import, const char *key);
 gboolean import_is(const Import *import, const char *key, const char *text);
-/* The whole number of a key; `otherwise` if there is none, or it is not one. */
+/* The whole number of a key; `otherwise` if there is none, or it is none from −1 to IMPORT_MOST. */
+#define IMPORT_MOST (G_GINT64_CONSTANT(1) << 40)
 gint64 import_count(const Import *import, const char *key, gint64 otherwise);
+/* Of such numbers; at most IMPORT_MOST. */
+gint64 import_product(gint64 a, gint64 b);
 /* Set an option of the plan, as said by `key` (which may be absent). */
 void import_set(Import *import, const char *key, const char *option, const char *format, ...) G_GNUC_PRINTF(4, 5);
 /* Bytes per parameter of weights, gradients, master copy and each moment, by the name of a preset where one is that. */

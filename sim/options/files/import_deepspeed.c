@@ -81,15 +81,16 @@ static gboolean is_on(const Import *import, const char *key) {
 /* Where the batch is said by its parts alone it needs dp. */
 static void read_batch(Import *import) {
   const char *const steps = "gradient_accumulation_steps";
-  const gint64 n = import_count(import, steps, 1), micro = import_count(import, "train_micro_batch_size_per_gpu", 0);
-  const gint64 whole = import_count(import, "train_batch_size", 0);
-  const gint64 split = import_count(import, "tensor_parallel.autotp_size", 1) *
-                       import_count(import, "pipeline.stages", 1) * import_count(import, "sequence_parallel_size", 1);
-  const gint64 dp = import->gpus / MAX(split, 1);
+  const gint64 n = MAX(import_count(import, steps, 1), 1), whole = import_count(import, "train_batch_size", 0),
+               micro = import_count(import, "train_micro_batch_size_per_gpu", 0);
+  const gint64 split = import_product(import_product(import_count(import, "tensor_parallel.autotp_size", 1),
+                                                     import_count(import, "pipeline.stages", 1)),
+                                      import_count(import, "sequence_parallel_size", 1));
+  const gint64 dp = import->gpus / MAX(split, 1), in_step = import_product(n, dp);
   if (whole > 0 && micro == 0 && dp > 0)
-    import_set(import, "train_batch_size", "micro-batch", "%" INT64, whole / (n * dp));
+    import_set(import, "train_batch_size", "micro-batch", "%" INT64, whole / in_step);
   else if (whole == 0 && micro > 0 && dp > 0)
-    import_set(import, "train_micro_batch_size_per_gpu", "global-batch", "%" INT64, micro * n * dp);
+    import_set(import, "train_micro_batch_size_per_gpu", "global-batch", "%" INT64, import_product(micro, in_step));
   else if (whole == 0 || micro == 0)
     import_notice(import, steps, "how large the %s is follows from --gpus, which is missing",
                   whole == 0 ? "step's batch" : "micro-batch");

@@ -67,6 +67,9 @@ static const ImportRow rows[] = {
     {"cross-entropy-fusion-impl", IMPORT_READ},
     {"cuda-graph-impl", IMPORT_READ},
     {"cuda-graph-modules", IMPORT_READ},
+    {"cuda-graph-scope", IMPORT_READ}, /* the same before core 0.18 */
+    {"no-gradient-accumulation-fusion", IMPORT_READ},
+    {"no-rope-fusion", IMPORT_READ},
     {"moe-token-dispatcher-type", IMPORT_READ},
     {"moe-flex-dispatcher-backend", IMPORT_READ},
     {"moe-enable-deepep", IMPORT_READ},
@@ -136,6 +139,7 @@ static const ImportRow rows[] = {
     {"overlap-cpu-optimizer-d2h-h2d", IMPORT_UNUSED},
     {"use-mcore-models", IMPORT_UNUSED},
     {"te-rng-tracker", IMPORT_UNUSED},
+    {"moe-pad-experts-for-cuda-graph-inference", IMPORT_UNUSED},
     {"use-torch-optimizer-for-cpu-offload", IMPORT_UNUSED},
     /* data, optimizer, checkpoints, logs */
     {"num-workers", IMPORT_UNUSED},
@@ -248,7 +252,7 @@ static gint64 chunks_of(Import *import, gint64 pp) {
   if (stated > 0)
     return stated;
   if (n_each > 0 && n_layers > 0)
-    return n_layers / (pp * n_each);
+    return n_layers / import_product(pp, n_each);
   if (has(import, per_stage))
     import_notice(import, per_stage, "chunks follow from --num-layers, which is not there: --chunks says them");
   return chunks_of_layout(import, pp);
@@ -383,15 +387,21 @@ static void read_kernels(Import *import) {
              has(import, "cross-entropy-loss-fusion") && !import_is(import, "cross-entropy-fusion-impl", "native")
                  ? "fused"
                  : "vocabulary_parallel");
+  if (has(import, "no-gradient-accumulation-fusion") && !has(import, "use-megatron-fsdp")) /* which needs it */
+    import_notice(import, "no-gradient-accumulation-fusion", "taken for fused, as the framework's file has it");
+  if (has(import, "no-rope-fusion") && !has(import, "rotary-interleaved")) /* which needs it */
+    import_notice(import, "no-rope-fusion", "kernels are as the framework's file has them: --layer-kernels");
   if (has(import, "transformer-impl") && !import_is(import, "transformer-impl", "transformer_engine"))
     import_notice(import, "transformer-impl", "not understood, taken for transformer_engine");
 }
 
 static void read_graphs(Import *import) {
-  const char *const how = "cuda-graph-impl", *modules = import_text(import, "cuda-graph-modules");
+  const char *const how = "cuda-graph-impl";
+  const char *modules =
+      import_text(import, has(import, "cuda-graph-modules") ? "cuda-graph-modules" : "cuda-graph-scope");
   if (!has(import, how) || import_is(import, how, "none"))
     return;
-  if (import_is(import, how, "full_iteration"))
+  if (import_is(import, how, "full_iteration") || g_strcmp0(modules, "full_iteration") == 0)
     import_set(import, how, "cuda-graphs", "full");
   else if (modules != NULL && strstr(modules, "moe_router") != NULL)
     import_set(import, how, "cuda-graphs", strstr(modules, "attn") != NULL ? "attention" : "router");
@@ -431,9 +441,9 @@ static void read_context(Import *import) {
 static void read_ranks(Import *import) {
   const gint64 nodes = import_count(import, "nnodes", 0), each = import_count(import, "nproc-per-node", 0);
   if (nodes > 0 && each > 0)
-    import_set(import, "nnodes", "gpus", "%" INT64, nodes * each);
+    import_set(import, "nnodes", "gpus", "%" INT64, import_product(nodes, each));
   if (import->gpus == 0)
-    import->gpus = nodes * each;
+    import->gpus = MAX(import_product(nodes, each), 0);
   if (has(import, "sequence-parallel"))
     import_set(import, "sequence-parallel", "sequence-parallel", "on");
   if (has(import, "use-tp-pp-dp-mapping"))

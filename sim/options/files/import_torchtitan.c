@@ -80,9 +80,10 @@ static gint64 pipeline_ranks(const Import *import) {
 static gint64 data_ranks(const Import *import) {
   const gint64 shards = import_count(import, PARALLEL "data_parallel_shard_degree", -1);
   if (shards > 0)
-    return shards * degree(import, PARALLEL "data_parallel_replicate_degree");
-  return import->gpus / (degree(import, PARALLEL "tensor_parallel_degree") * pipeline_ranks(import) *
-                         degree(import, PARALLEL "context_parallel_degree"));
+    return import_product(shards, degree(import, PARALLEL "data_parallel_replicate_degree"));
+  return import->gpus /
+         import_product(import_product(degree(import, PARALLEL "tensor_parallel_degree"), pipeline_ranks(import)),
+                        degree(import, PARALLEL "context_parallel_degree"));
 }
 
 /* "default" keeps parameters gathered in a pipeline, and else shards them again. */
@@ -105,7 +106,7 @@ static void read_data_parallelism(Import *import) {
     import_set(import, shard, "dp", "%" INT64, dp);
   import_set(import, shard, "zero", "%d", is_sharded ? zero_of_shards(import) : 0);
   if (is_sharded && replicas > 1 && dp > 0)
-    import_set(import, replicate, "zero-ranks", "%" INT64, dp / replicas * cp);
+    import_set(import, replicate, "zero-ranks", "%" INT64, import_product(dp / replicas, cp));
   else if (is_sharded && replicas > 1)
     import_notice(import, replicate, "how many ranks share a set of shards follows from --gpus, which is missing");
 }
@@ -123,7 +124,8 @@ static void read_batch(Import *import) {
   else
     import_set(import, local, "micro-batch", "%" INT64, each);
   if (whole > 0 || dp > 0)
-    import_set(import, whole > 0 ? global : local, "global-batch", "%" INT64, whole > 0 ? whole : each * dp);
+    import_set(import, whole > 0 ? global : local, "global-batch", "%" INT64,
+               whole > 0 ? whole : import_product(each, dp));
   else
     import_notice(import, local, "how large the step's batch is follows from --gpus, which is missing");
   if (import_find(import, "training.seq_len") == NULL)

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-enum { MOST_DEPTH = 8 }; /* of options in variables in variables */
+/* Of options in variables in variables; and bytes of a variable, as a few that double each other have no end. */
+enum { MOST_DEPTH = 8, MOST_BYTES = 1 << 16 };
 
 typedef struct {
   GArray *words;
@@ -38,7 +39,7 @@ static void append_variable(Shell *shell, const char *name, const char *whole, g
   const char *text = g_hash_table_lookup(shell->variables, name);
   if (text == NULL)
     text = otherwise;
-  if (text != NULL)
+  if (text != NULL && out->len <= MOST_BYTES)
     g_string_append(out, text);
   else
     g_string_append_len(out, whole, (gssize)length);
@@ -123,7 +124,7 @@ static void assign(Shell *shell, const char *name, const char *text, guint line)
     shell->depth--;
     end_command(shell);
   }
-  if (has_options || strchr(text, '$') == NULL)
+  if (has_options || (strchr(text, '$') == NULL && strlen(text) <= MOST_BYTES))
     g_hash_table_replace(shell->variables, g_strdup(name), g_strdup(has_options ? "" : text));
 }
 
