@@ -226,9 +226,7 @@ static gboolean report_best(const PlanVerb *o, const PlannerResult *result, GErr
     return FALSE;
   if (o->emit_to != NULL && !write_launch(o, launch, error))
     return FALSE;
-  g_auto(PlanTie) tie = plan_tie_of(result->kept);
-  const PlanOutcome *saved = o->emit != NULL ? best : result->kept->pdata[tie.recommended];
-  if (o->save_plan != NULL && !save_plan(o, saved, error))
+  if (o->save_plan != NULL && !save_plan(o, tie.plan, error))
     return FALSE;
   if (g_strcmp0(o->emit_to, "-") == 0 || g_strcmp0(o->save_plan, "-") == 0)
     return TRUE;

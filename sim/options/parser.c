@@ -351,9 +351,9 @@ static gboolean check_files(const Parser *parser, char **words, GError **error) 
   return TRUE;
 }
 
-/* Options in quotes, "--tp 8 --pp 4", which are one word. */
+/* Options in quotes, "--tp 8 --pp 4", which are one word: no option's name has a blank. */
 static gboolean is_list_of_options(const char *argument) {
-  return strcspn(argument, " \t\n") < strcspn(argument, "=") || strstr(argument, " --") != NULL;
+  return strcspn(argument, " \t\n") < strcspn(argument, "=");
 }
 
 gboolean parser_run(Parser *parser, int *argc, char ***argv, gboolean allows_words, GError **error) {

@@ -63,6 +63,8 @@ run explain --plan own.yaml
 expect "so does explain" 0 "tp 2, pp 1, dp 4"
 run topology dgx-h100 --plan own.yaml
 expect "and topology" 0 "tp 2, dp 4"
+run topology --cluster=dgx-h100 "--plan=--tp 2 --dp 4"
+expect "which takes options in quotes behind =, too" 0 "tp 2, dp 4"
 run sweep --plan own.yaml --tp 1,2,4
 expect "a sweep varies what is typed" 0 "3 configurations"
 run plan --plan own.yaml --global-batch 16

@@ -44,8 +44,8 @@ static int count_differences(const SweepRow *row, const SweepTable *table, JsonO
       continue;
     }
     g_autofree char *name = column_name(path, at->data);
-    static const char *const not_columns[] = {"engine_wall_s", "flops_convention", "interval_level", "interval_like",
-                                              NULL};
+    static const char *const not_columns[] = {"engine_wall_s",  "flops_convention", "interval_level",
+                                              "interval_ratio", "interval_like",    NULL};
     if (!JSON_NODE_HOLDS_VALUE(node) || g_strv_contains(not_columns, name))
       continue;
     const int column = sweep_table_find(table, name);
