@@ -1,7 +1,6 @@
 /*     local header · .npy │ local header · .npy │ … │ directory: an entry per member │ end of directory
  *
- * Members are put together in memory, with the directory beside them; all numbers are little-endian, as are those of
- * the machines that this runs on (asserted below). */
+ * All numbers are little-endian, as are those of the machines that this runs on (asserted below). */
 #include "npz.h"
 
 #include <string.h>
@@ -12,25 +11,69 @@
 G_STATIC_ASSERT(G_BYTE_ORDER == G_LITTLE_ENDIAN);
 
 struct Npz {
-  GByteArray *members, *directory;
-  guint n_members;
-  gboolean is_too_large;
+  GArray *arrays; /* of NpzArray, whose contents are owned */
 };
+
+static void clear_array(gpointer data) {
+  NpzArray *array = data;
+  g_free((gpointer)array->name);
+  g_free((gpointer)array->type);
+  g_free((gpointer)array->values);
+}
 
 Npz *npz_new(void) {
   Npz *npz = g_new0(Npz, 1);
-  npz->members = g_byte_array_new();
-  npz->directory = g_byte_array_new();
+  npz->arrays = g_array_new(FALSE, FALSE, sizeof(NpzArray));
+  g_array_set_clear_func(npz->arrays, clear_array);
   return npz;
 }
 
 void npz_free(Npz *npz) {
   if (npz == NULL)
     return;
-  g_byte_array_unref(npz->members);
-  g_byte_array_unref(npz->directory);
+  g_array_unref(npz->arrays);
   g_free(npz);
 }
+
+gsize npz_n_arrays(const Npz *npz) {
+  return npz->arrays->len;
+}
+
+const NpzArray *npz_array(const Npz *npz, gsize i) {
+  return &g_array_index(npz->arrays, NpzArray, i);
+}
+
+/* The size in bytes of "<i8" or "<U12". */
+static gsize item_size(const char *type) {
+  const gsize number = (gsize)g_ascii_strtoull(type + 2, NULL, 10);
+  return type[1] == 'U' ? 4 * number : number;
+}
+
+static gsize n_bytes_of(const NpzArray *array) {
+  return array->n_rows * MAX(array->n_columns, 1) * item_size(array->type);
+}
+
+void npz_add(Npz *npz, const char *name, const char *type, gsize n_rows, gsize n_columns, gconstpointer values) {
+  NpzArray array = {g_strdup(name), g_strdup(type), n_rows, n_columns, NULL};
+  array.values = g_memdup2(values, n_bytes_of(&array));
+  g_array_append_val(npz->arrays, array);
+}
+
+void npz_add_texts(Npz *npz, const char *name, gsize n, const char *const *texts) {
+  glong longest = 1; /* numpy has no strings of length 0 */
+  for (gsize i = 0; i < n; i++)
+    longest = MAX(longest, g_utf8_strlen(texts[i], -1));
+  g_autofree gunichar *characters = g_new0(gunichar, n * (gsize)longest + 1);
+  for (gsize i = 0; i < n; i++) {
+    gunichar *at = characters + i * (gsize)longest;
+    for (const char *text = texts[i]; *text != '\0'; text = g_utf8_next_char(text))
+      *at++ = g_utf8_get_char(text);
+  }
+  g_autofree char *type = g_strdup_printf("<U%ld", longest);
+  npz_add(npz, name, type, n, 0, characters);
+}
+
+/* --- the archive --- */
 
 static void put2(GByteArray *out, guint value) {
   const guint16 number = (guint16)value;
@@ -74,70 +117,55 @@ static GByteArray *npy_header(const char *type, gsize n_rows, gsize n_columns) {
   return header;
 }
 
-/* The size in bytes of "<i8" or "<U12". */
-static gsize item_size(const char *type) {
-  const gsize number = (gsize)g_ascii_strtoull(type + 2, NULL, 10);
-  return type[1] == 'U' ? 4 * number : number;
-}
-
-void npz_add(Npz *npz, const char *name, const char *type, gsize n_rows, gsize n_columns, gconstpointer values) {
-  const gsize n_bytes = n_rows * MAX(n_columns, 1) * item_size(type);
-  g_autofree char *member = g_strconcat(name, ".npy", NULL);
-  g_autoptr(GByteArray) header = npy_header(type, n_rows, n_columns);
+/* A member, and its entry of the directory. FALSE: there is no room. */
+static gboolean put_array(const NpzArray *array, GByteArray *members, GByteArray *directory) {
+  const gsize n_bytes = n_bytes_of(array);
+  g_autofree char *member = g_strconcat(array->name, ".npy", NULL);
+  g_autoptr(GByteArray) header = npy_header(array->type, array->n_rows, array->n_columns);
   const gsize size = header->len + n_bytes;
-  npz->is_too_large |= size > G_MAXINT32 || npz->members->len + size > G_MAXINT32;
-  if (npz->is_too_large)
-    return;
+  if (members->len + size > G_MAXINT32)
+    return FALSE;
   gulong checksum = crc32(0, header->data, header->len);
-  checksum = n_bytes > 0 ? crc32(checksum, values, (guint)n_bytes) : checksum;
+  checksum = n_bytes > 0 ? crc32(checksum, array->values, (guint)n_bytes) : checksum;
 
-  g_byte_array_append(npz->directory, (const guint8 *)"PK\x01\x02", 4);
-  put2(npz->directory, 20);
-  put_member(npz->directory, member, checksum, size);
-  put2(npz->directory, 0); /* no comment, on this disk, binary, no attributes */
-  put2(npz->directory, 0);
-  put2(npz->directory, 0);
-  put4(npz->directory, 0);
-  put4(npz->directory, npz->members->len);
-  g_byte_array_append(npz->directory, (const guint8 *)member, (guint)strlen(member));
+  g_byte_array_append(directory, (const guint8 *)"PK\x01\x02", 4);
+  put2(directory, 20);
+  put_member(directory, member, checksum, size);
+  put2(directory, 0); /* no comment, on this disk, binary, no attributes */
+  put2(directory, 0);
+  put2(directory, 0);
+  put4(directory, 0);
+  put4(directory, members->len);
+  g_byte_array_append(directory, (const guint8 *)member, (guint)strlen(member));
 
-  g_byte_array_append(npz->members, (const guint8 *)"PK\x03\x04", 4);
-  put_member(npz->members, member, checksum, size);
-  g_byte_array_append(npz->members, (const guint8 *)member, (guint)strlen(member));
-  g_byte_array_append(npz->members, header->data, header->len);
+  g_byte_array_append(members, (const guint8 *)"PK\x03\x04", 4);
+  put_member(members, member, checksum, size);
+  g_byte_array_append(members, (const guint8 *)member, (guint)strlen(member));
+  g_byte_array_append(members, header->data, header->len);
   if (n_bytes > 0)
-    g_byte_array_append(npz->members, values, (guint)n_bytes);
-  npz->n_members++;
+    g_byte_array_append(members, array->values, (guint)n_bytes);
+  return TRUE;
 }
 
-void npz_add_texts(Npz *npz, const char *name, gsize n, const char *const *texts) {
-  glong longest = 1; /* numpy has no strings of length 0 */
-  for (gsize i = 0; i < n; i++)
-    longest = MAX(longest, g_utf8_strlen(texts[i], -1));
-  g_autofree gunichar *characters = g_new0(gunichar, n * (gsize)longest + 1);
-  for (gsize i = 0; i < n; i++) {
-    gunichar *at = characters + i * (gsize)longest;
-    for (const char *text = texts[i]; *text != '\0'; text = g_utf8_next_char(text))
-      *at++ = g_utf8_get_char(text);
-  }
-  g_autofree char *type = g_strdup_printf("<U%ld", longest);
-  npz_add(npz, name, type, n, 0, characters);
+static void put_end(guint n_members, gsize directory_from, gsize directory_bytes, GByteArray *all) {
+  g_byte_array_append(all, (const guint8 *)"PK\x05\x06", 4);
+  put4(all, 0); /* of one disk */
+  put2(all, n_members);
+  put2(all, n_members);
+  put4(all, directory_bytes);
+  put4(all, directory_from);
+  put2(all, 0);
 }
 
 GBytes *npz_finish(const Npz *npz, GError **error) {
-  if (npz->is_too_large) {
-    fail_impossible(error, "the arrays take more than 2 GiB");
-    return NULL;
-  }
-  GByteArray *all = g_byte_array_sized_new(npz->members->len + npz->directory->len + 22);
-  g_byte_array_append(all, npz->members->data, npz->members->len);
-  g_byte_array_append(all, npz->directory->data, npz->directory->len);
-  g_byte_array_append(all, (const guint8 *)"PK\x05\x06", 4);
-  put4(all, 0); /* of one disk */
-  put2(all, npz->n_members);
-  put2(all, npz->n_members);
-  put4(all, npz->directory->len);
-  put4(all, npz->members->len);
-  put2(all, 0);
-  return g_byte_array_free_to_bytes(all);
+  g_autoptr(GByteArray) all = g_byte_array_new(), directory = g_byte_array_new();
+  for (gsize i = 0; i < npz_n_arrays(npz); i++)
+    if (!put_array(npz_array(npz, i), all, directory)) {
+      fail_impossible(error, "the arrays take more than 2 GiB");
+      return NULL;
+    }
+  const gsize directory_from = all->len;
+  g_byte_array_append(all, directory->data, directory->len);
+  put_end((guint)npz_n_arrays(npz), directory_from, directory->len, all);
+  return g_byte_array_free_to_bytes(g_steal_pointer(&all));
 }

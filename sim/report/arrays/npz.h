@@ -16,5 +16,15 @@ void npz_add(Npz *npz, const char *name, const char *type, gsize n_rows, gsize n
 /* The same of texts, in UTF-8, as an array of fixed-width strings ("<U"). */
 void npz_add_texts(Npz *npz, const char *name, gsize n, const char *const *texts);
 
+/* As added; of texts the type is "<U12", and each character takes four bytes. */
+typedef struct {
+  const char *name, *type;
+  gsize n_rows, n_columns; /* columns 0: of one dimension */
+  gconstpointer values;
+} NpzArray;
+/* In the order added. Borrowed, until more are added. */
+gsize npz_n_arrays(const Npz *npz);
+const NpzArray *npz_array(const Npz *npz, gsize i);
+
 /* The archive. Owned by the caller; NULL with IMPOSSIBLE for arrays of 2 GiB or more. */
 GBytes *npz_finish(const Npz *npz, GError **error);

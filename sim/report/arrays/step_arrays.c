@@ -8,7 +8,6 @@
 #include "chrome_trace.h"
 #include "link_use.h"
 #include "memory_profile.h"
-#include "npz.h"
 #include "op_kernels.h"
 #include "whole_file.h"
 
@@ -256,12 +255,12 @@ static void add_links(const Trace *trace, const Metrics *metrics, const Cluster 
   names_take(&names, "links", npz);
 }
 
-GBytes *step_arrays(const Trace *trace, const Metrics *metrics, const Cluster *cluster, GError **error) {
+Npz *step_arrays_new(const Trace *trace, const Metrics *metrics, const Cluster *cluster, GError **error) {
   g_autofree gint64 *causes = causes_of(trace, error);
   if (causes == NULL)
     return NULL;
   g_autofree guint8 *critical = causes_critical(trace, causes);
-  g_autoptr(Npz) npz = npz_new();
+  Npz *npz = npz_new();
   add_vocabulary(npz);
   add_ranks(trace, metrics, npz);
   add_ops(trace, causes, critical, npz);
@@ -269,7 +268,12 @@ GBytes *step_arrays(const Trace *trace, const Metrics *metrics, const Cluster *c
   add_idle(trace, npz);
   add_memory(trace, npz);
   add_links(trace, metrics, cluster, npz);
-  return npz_finish(npz, error);
+  return npz;
+}
+
+GBytes *step_arrays(const Trace *trace, const Metrics *metrics, const Cluster *cluster, GError **error) {
+  g_autoptr(Npz) npz = step_arrays_new(trace, metrics, cluster, error);
+  return npz != NULL ? npz_finish(npz, error) : NULL;
 }
 
 gboolean step_arrays_write(const Trace *trace, const Metrics *metrics, const Cluster *cluster, const char *file,

@@ -16,9 +16,12 @@
 #pragma once
 #include "cluster.h"
 #include "metrics.h"
+#include "npz.h"
 
-/* `cluster` names the links; NULL: there are none. The same trace gives the same bytes. Owned by the caller; NULL with
- * IMPOSSIBLE as program_match() and npz_finish(). */
+/* `cluster` names the links; NULL: there are none. Owned by the caller; NULL with IMPOSSIBLE as program_match(). */
+Npz *step_arrays_new(const Trace *trace, const Metrics *metrics, const Cluster *cluster, GError **error);
+/* As a file's bytes: the same trace gives the same. Owned by the caller; NULL with IMPOSSIBLE likewise, and as
+ * npz_finish(). */
 GBytes *step_arrays(const Trace *trace, const Metrics *metrics, const Cluster *cluster, GError **error);
 /* The same, to a file. INPUT if it cannot be written. */
 gboolean step_arrays_write(const Trace *trace, const Metrics *metrics, const Cluster *cluster, const char *file,

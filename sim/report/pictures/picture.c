@@ -213,6 +213,12 @@ gboolean picture_take(Picture *picture, const char *file, GError **error) {
   return done;
 }
 
+char *picture_take_svg(Picture *picture, GError **error) {
+  g_autoptr(Picture) taken = picture;
+  g_autoptr(GBytes) drawn = taken != NULL ? draw(taken, "svg", NULL, error) : NULL;
+  return drawn != NULL ? g_strndup(g_bytes_get_data(drawn, NULL), g_bytes_get_size(drawn)) : NULL;
+}
+
 /* A page begins with a form feed, its lines end in blanks, and the first and last ones are empty. */
 static char *without_margins(const char *page) {
   g_auto(GStrv) lines = g_strsplit(page, "\n", -1);

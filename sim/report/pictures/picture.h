@@ -40,6 +40,8 @@ void picture_begin_series(Picture *picture, const char *name, const char *previo
 gboolean picture_write(const Picture *picture, const char *file, GError **error);
 /* The same, taking over the picture; NULL stands for an error already set. */
 gboolean picture_take(Picture *picture, const char *file, GError **error);
+/* As the text of an .svg file, likewise. Owned by the caller. */
+char *picture_take_svg(Picture *picture, GError **error);
 /* For a terminal of that many columns. Owned by the caller; NULL with INPUT as
  * picture_write(). */
 char *picture_text(const Picture *picture, int columns, GError **error);
