@@ -145,7 +145,7 @@ static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **err
       {"emit-to", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->emit_to,
        "write these settings to a file (- is standard output, without a report)", "FILE"},
       {"save-plan", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->save_plan,
-       "write the recommended plan, or with --emit the best, to a file for --plan (- is standard output, without a "
+       "write the recommended plan to a file for --plan (- is standard output, without a "
        "report)",
        "FILE.yaml"},
       {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads (default: one per processor)", "N"},

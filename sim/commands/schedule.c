@@ -358,14 +358,14 @@ static TimeUnit drawn_unit(const GivenTimes *times, double ticks, const Trace *t
   return unit;
 }
 
-static gboolean print_outputs(const ScheduleOptions *o, OrderRun *run, const GivenTimes *times, double ticks,
-                              GError **error) {
+/* Appends to `out` what is printed. */
+static gboolean add_outputs(const ScheduleOptions *o, OrderRun *run, const GivenTimes *times, double ticks,
+                            GString *out, GError **error) {
   g_autofree char *title = make_title(o, run->program);
   const TimeUnit unit = drawn_unit(times, ticks, run->trace);
   g_auto(ScheduleReport) report;
   schedule_report_init(&report, run->trace, run->metrics, unit_in_ticks(times, ticks));
   add_closed_form(o, times, ticks, run, &report);
-  g_autoptr(GString) out = g_string_new(NULL);
   if (o->draw)
     draw_schedule(run->trace, unit, drawing_width(o), text_report_wants_colour(STDOUT_FILENO), out);
   g_autofree char *json = o->json ? json_report_schedule(&report) : NULL;
@@ -376,10 +376,7 @@ static gboolean print_outputs(const ScheduleOptions *o, OrderRun *run, const Giv
   if (!write_pictures(o, run, unit, title, error))
     return FALSE;
   scale_trace(run->trace, ticks / (times->bare ? BARE_UNIT_NS : 1));
-  if (!write_texts(o, run, error))
-    return FALSE;
-  fputs(out->str, stdout);
-  return TRUE;
+  return write_texts(o, run, error);
 }
 
 /* The order as it is; for compute without communication; for comms, if it names none, the CSV of its Program. */
@@ -401,22 +398,22 @@ static gboolean write_csv(const ScheduleOptions *o, const Order *order, GError *
 }
 
 static gboolean run_order(const ScheduleOptions *o, const GivenTimes *times, double ticks, const OrderSetting *setting,
-                          const Order *order, GError **error) {
+                          const Order *order, GString *out, GError **error) {
   g_autofree char *dump = NULL;
   OrderSetting in_ticks = *setting;
   in_ticks.times = given_times_in(times, ticks);
   g_autoptr(OrderRun) order_run = order_run_in(order, &in_ticks, o->dump_after, &dump, error);
   if (dump != NULL)
-    fputs(dump, stdout);
+    g_string_append(out, dump);
   if (order_run == NULL) {
     if (o->from != NULL)
       g_prefix_error(error, "%s: ", o->from);
     return FALSE;
   }
-  return o->dump_after != NULL || print_outputs(o, order_run, times, ticks, error);
+  return o->dump_after != NULL || add_outputs(o, order_run, times, ticks, out, error);
 }
 
-static gboolean run(ScheduleOptions *o, GError **error) {
+static gboolean run(ScheduleOptions *o, GString *out, GError **error) {
   GivenTimes times;
   HeldShares held;
   gboolean barrier = FALSE;
@@ -437,12 +434,20 @@ static gboolean run(ScheduleOptions *o, GError **error) {
     return FALSE;
   if (!write_csv(o, order, error))
     return FALSE;
-  return run_order(o, &times, ticks, &setting, order, error);
+  return run_order(o, &times, ticks, &setting, order, out, error);
+}
+
+gboolean schedule_answer(int argc, char **argv, GString *out, GError **error) {
+  ScheduleOptions options;
+  gboolean ok = parse_options(&options, &argc, &argv, error) && run(&options, out, error);
+  clear_options(&options);
+  return ok;
 }
 
 int command_schedule(int argc, char **argv, GError **error) {
-  ScheduleOptions options;
-  gboolean ok = parse_options(&options, &argc, &argv, error) && run(&options, error);
-  clear_options(&options);
-  return ok ? 0 : 2;
+  g_autoptr(GString) out = g_string_new(NULL);
+  if (!schedule_answer(argc, argv, out, error))
+    return 2;
+  fputs(out->str, stdout);
+  return 0;
 }

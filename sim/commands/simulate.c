@@ -2,12 +2,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "chrome_trace.h"
 #include "command.h"
 #include "data_path.h"
 #include "error.h"
 #include "explanation.h"
-#include "json_report.h"
 #include "lab_html.h"
 #include "link_plot.h"
 #include "memory_timeline.h"
@@ -19,11 +17,9 @@
 #include "program_text.h"
 #include "result_json.h"
 #include "stack.h"
+#include "step_answer.h"
 #include "step_arrays.h"
-#include "step_of_prediction.h"
 #include "text_report.h"
-#include "timeline.h"
-#include "training.h"
 
 typedef struct {
   PlanOptions plan;
@@ -168,12 +164,6 @@ static gboolean write_link_plot(const SimulateOptions *o, const Prediction *pred
                       o->link_plot, error);
 }
 
-static gboolean write_trace(const char *file, const Prediction *prediction, const StepReport *report, GError **error) {
-  return g_str_has_suffix(file, ".npz")
-             ? step_arrays_write(prediction->trace, prediction->metrics, report->cluster, file, error)
-             : chrome_trace_write(prediction->trace, file, error);
-}
-
 /* What explain says of it; NULL: nothing, where micro-batches have lengths of their own. Owned by the caller. */
 static char *explained_json(const SimulateOptions *o, const Prediction *prediction, const StepReport *report) {
   if (prediction->workload->micro_batches != NULL)
@@ -191,16 +181,11 @@ static gboolean write_html(const SimulateOptions *o, const Prediction *predictio
   return arrays != NULL && lab_html_write(&of, o->html, error);
 }
 
-static gboolean write_files(const SimulateOptions *o, const Prediction *prediction, const StepReport *report,
-                            GError **error) {
-  if (o->timeline != NULL) {
-    g_autofree char *plan = step_report_plan_line(report->plan);
-    g_autofree char *title = g_strdup_printf("%s on %d × %s (%s): %s", report->model_name, report->plan->gpus,
-                                             report->gpu_name, report->cluster_name, plan);
-    const TimeUnit unit = time_unit_for(trace_end(prediction->trace));
-    if (!picture_take(timeline_picture(prediction->trace, unit, title, 0, error), o->timeline, error))
-      return FALSE;
-  }
+static gboolean write_files(const SimulateOptions *o, const StepAnswer *answer, GError **error) {
+  const Prediction *prediction = answer->prediction;
+  const StepReport *report = &answer->report;
+  if (o->timeline != NULL && !picture_take(step_answer_timeline(answer, error), o->timeline, error))
+    return FALSE;
   if (o->plot != NULL) {
     g_autofree char *title = g_strdup_printf("Where the time goes: %s on %d × %s (%s)", report->model_name,
                                              report->plan->gpus, report->gpu_name, report->cluster_name);
@@ -210,7 +195,7 @@ static gboolean write_files(const SimulateOptions *o, const Prediction *predicti
   }
   if (!write_memory_plot(o, prediction, report, error) || !write_link_plot(o, prediction, report, error))
     return FALSE;
-  if (o->trace != NULL && !write_trace(o->trace, prediction, report, error))
+  if (o->trace != NULL && !step_answer_write_trace(answer, o->trace, error))
     return FALSE;
   if (o->save_plan != NULL) {
     g_autoptr(PlanFile) file = plan_options_file(&o->plan, o->save_plan);
@@ -221,52 +206,28 @@ static gboolean write_files(const SimulateOptions *o, const Prediction *predicti
   return text == NULL || output_text(o->dump, text, error);
 }
 
-/* The report's reason for the plan not fitting, as an error. */
-static gboolean fail_to_fit(const StepReport *report, GError **error) {
-  if (!step_report_fits_gpu(report))
-    return fail_impossible(error,
-                           "the plan does not fit: %.2f GB on the fullest GPU, capacity %.2f GB (GB = 1e9 bytes)",
-                           (report->peak_bytes + report->reserved_bytes) / 1e9, report->capacity_bytes / 1e9);
-  const MemoryTier tier = report->tiers[TIER_HOST].fits ? TIER_NVME : TIER_HOST;
-  const TierUse *use = &report->tiers[tier];
-  return fail_impossible(error, "the plan does not fit: %.2f GB of %s on node %d, capacity %.2f GB (GB = 1e9 bytes)",
-                         use->bytes / 1e9, tier == TIER_HOST ? "host memory" : "NVMe", use->node,
-                         use->capacity_bytes / 1e9);
-}
-
-static char *json_of(const SimulateOptions *o, const Prediction *prediction, const StepReport *report,
-                     const Training *training) {
-  const ResultOf of = {o->plan.model, o->plan.cluster, o->plan.plan, o->training.price};
-  JsonBuilder *builder = result_json_begin(prediction, report, &of);
-  training_json(training, builder);
-  return json_finish(json_builder_end_object(builder));
-}
-
 static gboolean print_outputs(const SimulateOptions *o, const Prediction *prediction, GError **error) {
-  g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
-  StepReport report = step_of_prediction(prediction, in_flight);
-  if (report.cluster != NULL)
-    report.bounding = bounding_link_of(prediction->trace, prediction->metrics);
-  g_auto(Training) training = {0};
-  g_autofree char *where =
-      g_strdup_printf("%s on %d × %s (%s)", report.model_name, report.plan->gpus, report.gpu_name, report.cluster_name);
-  if (!training_make(&training, &o->training, &o->plan, prediction, error) ||
-      !write_files(o, prediction, &report, error) || !training_plot(&training, &o->training, &o->plan, where, error))
+  g_auto(StepAnswer) answer = {0};
+  if (!step_answer_make(&answer, prediction, &o->plan, &o->training, error))
+    return FALSE;
+  const StepReport *report = &answer.report;
+  g_autofree char *where = g_strdup_printf("%s on %d × %s (%s)", report->model_name, report->plan->gpus,
+                                           report->gpu_name, report->cluster_name);
+  if (!write_files(o, &answer, error) || !training_plot(&answer.training, &o->training, &o->plan, where, error))
     return FALSE;
   g_autoptr(GString) out = g_string_new(NULL);
-  g_autofree char *json = o->plan.json || o->html != NULL ? json_of(o, prediction, &report, &training) : NULL;
-  if (o->html != NULL && !write_html(o, prediction, &report, json, error))
+  g_autofree char *json = o->plan.json || o->html != NULL ? step_answer_json(&answer) : NULL;
+  if (o->html != NULL && !write_html(o, prediction, report, json, error))
     return FALSE;
   if (o->plan.json) {
     g_string_append(out, json);
   } else if (!o->no_report) {
-    text_report_step(out, &report, text_report_wants_colour(STDOUT_FILENO));
-    training_text(&training, &o->training, out);
+    step_answer_text(&answer, &o->training, text_report_wants_colour(STDOUT_FILENO), out);
     if (o->kernels)
       kernel_table_print(prediction->workload, prediction->timing, o->plan.cluster->gpu.peak_flops, out);
   }
   fputs(out->str, stdout);
-  return !o->no_report || o->plan.json || report.fits || fail_to_fit(&report, error);
+  return !o->no_report || o->plan.json || step_answer_check_fit(report, error);
 }
 
 static int run(const SimulateOptions *o, GError **error) {

@@ -13,73 +13,43 @@
 #include "output.h"
 #include "suggest.h"
 #include "sweep_report.h"
-#include "units.h"
+#include "sweep_request.h"
 
-enum { NOT_GIVEN = G_MININT, MOST_JOBS = 1024, DEFAULT_TOP = 10, MOST_TOP = 10000, DEFAULT_LIMIT = 1000000 };
+enum { DEFAULT_TOP = 10, MOST_TOP = 10000 };
 
 typedef struct {
-  Space *space;
-  char *space_file, *output, *csv, *objective, *best_of, *price, *prune, *margin_text;
-  gint jobs, top;
-  gint64 limit, sample, sample_seed;
+  SweepRequest request;
+  char *output, *csv, *objective, *best_of;
+  gint top;
   gboolean resume, json;
   gboolean no_report; /* standard output is used for something else */
   /* parsed */
   Objective best_by;
   const char *best_of_axis; /* borrowed from the swept space; NULL: not given */
-  double dollars_per_hour;  /* < 0: the clusters' own */
-  gboolean prunes;
-  MemoryMargin margin;
 } SweepOptions;
 
 static void clear_options(SweepOptions *o) {
-  char **strings[] = {&o->space_file, &o->output, &o->csv,   &o->objective,
-                      &o->best_of,    &o->price,  &o->prune, &o->margin_text};
+  char **strings[] = {&o->output, &o->csv, &o->objective, &o->best_of};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
-  g_clear_pointer(&o->space, space_free);
+  sweep_request_clear(&o->request);
 }
 
 /* --- options --- */
 
-static gboolean check_range(const char *option, gint64 value, gint64 least, gint64 most, GError **error) {
-  return value == NOT_GIVEN || (value >= least && value <= most) ||
-         fail_input(error, "%s: found %" G_GINT64_FORMAT ", expected %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT, option,
-                    value, least, most);
-}
-
-static gboolean parse_values(SweepOptions *o, GError **error) {
-  int objective = o->objective != NULL ? parse_choice("--objective", o->objective, objective_names(), error) : 0;
-  if (objective < 0)
-    return FALSE;
-  o->best_by = (Objective)objective;
-  o->dollars_per_hour = -1;
-  if (o->price != NULL && !units_parse(o->price, UNIT_DOLLARS_PER_HOUR, &o->dollars_per_hour, error)) {
-    g_prefix_error(error, "--price: ");
-    return FALSE;
-  }
-  if (o->margin_text != NULL && !memory_margin_parse(o->margin_text, &o->margin, error)) {
-    g_prefix_error(error, "--memory-margin: ");
-    return FALSE;
-  }
-  o->prunes = TRUE;
-  return parse_switch("--prune", o->prune, &o->prunes, error);
-}
-
 static gboolean check_options(SweepOptions *o, GError **error) {
   const Printed printed[] = {{"--json", .given = o->json}, {"--csv", .file = o->csv}, {NULL}};
-  if (!check_range("--jobs", o->jobs, 1, MOST_JOBS, error) || !check_range("--top", o->top, 1, MOST_TOP, error) ||
-      !check_range("--limit", o->limit, 1, G_MAXINT64 - 1, error) ||
-      !check_range("--sample", o->sample, 1, G_MAXINT64 - 1, error) ||
-      !check_range("--sample-seed", o->sample_seed, 0, G_MAXINT64, error))
+  if (!sweep_request_check(&o->request, o->resume, error))
     return FALSE;
+  if (o->top != OPTION_NOT_GIVEN && (o->top < 1 || o->top > MOST_TOP))
+    return fail_input(error, "--top: found %d, expected 1 to %d", o->top, MOST_TOP);
   if (g_strcmp0(o->output, "-") == 0)
     return fail_input(error, "--output -: standard output takes no database; --csv - prints the rows");
   if (o->resume && o->output == NULL)
     return fail_input(error, "--resume needs --output: the file to go on with");
-  if (o->sample_seed != NOT_GIVEN && o->sample == NOT_GIVEN && !o->resume)
-    return fail_input(error, "--sample-seed needs --sample");
-  return output_check_printed(printed, &o->no_report, error) && parse_values(o, error);
+  const int objective = o->objective != NULL ? parse_choice("--objective", o->objective, objective_names(), error) : 0;
+  o->best_by = (Objective)MAX(objective, 0);
+  return objective >= 0 && output_check_printed(printed, &o->no_report, error);
 }
 
 static const char example[] =
@@ -101,18 +71,12 @@ static const char example[] =
     "Exit status: 0 done, 1 nothing that runs and fits was found, 2 bad usage or input, 130 interrupted.";
 
 static gboolean parse_options(SweepOptions *o, int *argc, char ***argv, GError **error) {
-  *o = (SweepOptions){.space = space_new(),
-                      .jobs = NOT_GIVEN,
-                      .top = NOT_GIVEN,
-                      .limit = NOT_GIVEN,
-                      .sample = NOT_GIVEN,
-                      .sample_seed = NOT_GIVEN};
+  *o = (SweepOptions){.top = OPTION_NOT_GIVEN};
+  sweep_request_init(&o->request);
   g_autoptr(Parser) parser = parser_new(
       NULL, "Predicts every configuration of a space and lists the best, the Pareto front and why the rest failed.",
       example);
   const GOptionEntry entries[] = {
-      {"space", 0, 0, G_OPTION_ARG_FILENAME, &o->space_file, "read the space from a file; options override it",
-       "FILE.yaml"},
       {"output", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->output, "keep every result (SQLite)", "FILE.db"},
       {"resume", 0, 0, G_OPTION_ARG_NONE, &o->resume, "continue an interrupted --output, or report a complete one",
        NULL},
@@ -123,58 +87,13 @@ static gboolean parse_options(SweepOptions *o, int *argc, char ***argv, GError *
       {"best-of", 0, 0, G_OPTION_ARG_STRING, &o->best_of,
        "also the best for each value of this option: gpus, seq-len …", "OPTION"},
       {"top", 0, 0, G_OPTION_ARG_INT, &o->top, "best configurations listed (default 10)", "N"},
-      {"price", 0, 0, G_OPTION_ARG_STRING, &o->price, "price of a GPU-hour (default: the cluster file's)",
-       "\"2.50 $/h\""},
-      {"limit", 0, 0, G_OPTION_ARG_INT64, &o->limit, "refuse a larger space (default 1000000)", "N"},
-      {"sample", 0, 0, G_OPTION_ARG_INT64, &o->sample, "try N configurations of the space, drawn at random", "N"},
-      {"sample-seed", 0, 0, G_OPTION_ARG_INT64, &o->sample_seed, "seed of the sample (default 1)", "N"},
-      {"prune", 0, 0, G_OPTION_ARG_STRING, &o->prune, "skip what provably does not fit in memory (default on)",
-       "on|off"},
-      {"memory-margin", 0, 0, G_OPTION_ARG_STRING, &o->margin_text,
-       "leave this much of each GPU's memory free (default 0; context and libraries are counted already)",
-       "5%|\"4 GB\""},
-      {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads per MPI rank (default: one per processor)", "N"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
-  space_add_options(o->space, parser);
+  sweep_request_add(&o->request, parser);
   return parser_run(parser, argc, argv, FALSE, error) && check_options(o, error);
 }
 
 /* --- what to sweep --- */
-
-static gboolean check_size(const SweepOptions *o, const SweepSetup *setup, GError **error) {
-  const gint64 n = sweep_setup_count(setup), limit = o->limit != NOT_GIVEN ? o->limit : DEFAULT_LIMIT;
-  const gint64 n_all = space_count(setup->space);
-  if (setup->n_sample > n_all)
-    return fail_input(error, "--sample %" G_GINT64_FORMAT " of a space of %" G_GINT64_FORMAT " configurations",
-                      setup->n_sample, n_all);
-  if (n_all == G_MAXINT64)
-    return fail_input(error, "the space has more than 9.2e18 configurations, more than can be counted or drawn from: "
-                             "shorten the lists");
-  if (n <= limit)
-    return TRUE;
-  return fail_input(error,
-                    "%.4g configurations are more than %" G_GINT64_FORMAT
-                    ": shorten the lists, draw some with --sample N, or allow them with --limit N",
-                    (double)n, limit);
-}
-
-/* The space that options and --space describe. */
-static gboolean make_setup(SweepOptions *o, SweepSetup *setup, GError **error) {
-  if ((o->space_file != NULL && !space_read(o->space, o->space_file, error)) ||
-      !space_take_plan(o->space, "stepsim sweep", error))
-    return FALSE;
-  space_set_memory_margin(o->space, &o->margin);
-  if (!space_finish(o->space, error))
-    return FALSE;
-  *setup = (SweepSetup){.space = g_steal_pointer(&o->space),
-                        .n_sample = o->sample != NOT_GIVEN ? o->sample : 0,
-                        .seed = o->sample_seed != NOT_GIVEN ? o->sample_seed : 1,
-                        .price = o->dollars_per_hour,
-                        .margin = o->margin,
-                        .prune = o->prunes};
-  return check_size(o, setup, error);
-}
 
 /* --best-of under the space's name for it. A sweep of a single value has a single best. */
 static gboolean find_best_of(SweepOptions *o, const Space *space, GError **error) {
@@ -206,13 +125,14 @@ static gboolean check_price(const SweepOptions *o, const SweepSetup *setup, GErr
 }
 
 static gboolean is_described(const SweepOptions *o) {
-  return space_is_given(o->space) || o->space_file != NULL;
+  return space_is_given(o->request.space) || o->request.space_file != NULL;
 }
 
 /* With --resume, part of a space is neither the stored sweep's nor a space of its own. */
 static gboolean check_whole_space(const SweepOptions *o, GError **error) {
-  const gboolean is_whole = space_given(o->space, "model") != NULL && space_given(o->space, "cluster") != NULL;
-  return !o->resume || o->space_file != NULL || is_whole ||
+  const gboolean is_whole =
+      space_given(o->request.space, "model") != NULL && space_given(o->request.space, "cluster") != NULL;
+  return !o->resume || o->request.space_file != NULL || is_whole ||
          fail_input(error, "--resume goes on with the sweep in %s: give all options of its space, or none", o->output);
 }
 
@@ -236,12 +156,12 @@ static gboolean check_typed(const SweepOptions *o, const SweepSetup *setup, GErr
   const struct {
     const char *option;
     gboolean differs;
-  } typed[] = {{"--price", o->price != NULL && o->dollars_per_hour != setup->price},
-               {"--sample", o->sample != NOT_GIVEN && o->sample != setup->n_sample},
-               {"--sample-seed", o->sample_seed != NOT_GIVEN && o->sample_seed != setup->seed},
-               {"--memory-margin", o->margin_text != NULL && (o->margin.share != setup->margin.share ||
-                                                              o->margin.bytes != setup->margin.bytes)},
-               {"--prune", o->prune != NULL && o->prunes != setup->prune}};
+  } typed[] = {{"--price", o->request.price != NULL && o->request.dollars_per_hour != setup->price},
+               {"--sample", o->request.sample != OPTION_NOT_GIVEN && o->request.sample != setup->n_sample},
+               {"--sample-seed", o->request.sample_seed != OPTION_NOT_GIVEN && o->request.sample_seed != setup->seed},
+               {"--memory-margin", o->request.margin_text != NULL && (o->request.margin.share != setup->margin.share ||
+                                                                      o->request.margin.bytes != setup->margin.bytes)},
+               {"--prune", o->request.prune != NULL && o->request.prunes != setup->prune}};
   for (gsize i = 0; i < G_N_ELEMENTS(typed); i++)
     if (typed[i].differs)
       return fail_input(error, "%s differs from that of the sweep in %s, which it belongs to", typed[i].option,
@@ -261,8 +181,8 @@ static gboolean join_setup(ResultStore *store, const SweepSetup *setup, GError *
 /* The setup and a store that has been begun; NULL with the error set. Wrong options leave no file behind. */
 static ResultStore *prepare(SweepOptions *o, const SweepTable *table, SweepSetup *setup, GError **error) {
   const gboolean described = is_described(o) || !o->resume;
-  if (described && !(check_whole_space(o, error) && make_setup(o, setup, error) && check_price(o, setup, error) &&
-                     find_best_of(o, setup->space, error)))
+  if (described && !(check_whole_space(o, error) && sweep_request_setup(&o->request, setup, error) &&
+                     check_price(o, setup, error) && find_best_of(o, setup->space, error)))
     return NULL;
   if (!described && !g_file_test(o->output, G_FILE_TEST_EXISTS)) {
     fail_input(error, "there is no %s to resume", o->output);
@@ -356,8 +276,10 @@ static gboolean try_missing(const SweepOptions *o, const Ranks *ranks, const Swe
   const gboolean is_ready = done != NULL && (ranks == NULL || is_complete || facts != NULL);
   if (ranks != NULL && !sweep_share(ranks, table, facts, done, is_ready ? error : NULL))
     return FALSE;
-  const SweepWorkers workers = {
-      .n_threads = sweep_threads(ranks, o->jobs != NOT_GIVEN ? o->jobs : 0), .ranks = ranks, .interrupt = interrupt};
+  const SweepWorkers workers = {.n_threads =
+                                    sweep_threads(ranks, o->request.jobs != OPTION_NOT_GIVEN ? o->request.jobs : 0),
+                                .ranks = ranks,
+                                .interrupt = interrupt};
   return is_ready && (is_complete || sweep_run(setup, table, store, done, &workers, progress, error));
 }
 
@@ -380,7 +302,7 @@ static int run(SweepOptions *o, const Ranks *ranks, const SweepTable *table, Int
                               .space = setup.space,
                               .objective = o->best_by,
                               .best_of = o->best_of_axis,
-                              .n_top = o->top != NOT_GIVEN ? o->top : DEFAULT_TOP,
+                              .n_top = o->top != OPTION_NOT_GIVEN ? o->top : DEFAULT_TOP,
                               .progress = &progress};
   return report_sweep(o, &report, error);
 }
@@ -397,7 +319,7 @@ static int run_ranks(SweepOptions *o, GError **error) {
     return 2;
   if (ranks->place.rank == 0)
     return run(o, ranks, table, &interrupt, error);
-  return sweep_serve(ranks, table, o->jobs != NOT_GIVEN ? o->jobs : 0, error) ? 0 : 2;
+  return sweep_serve(ranks, table, o->request.jobs != OPTION_NOT_GIVEN ? o->request.jobs : 0, error) ? 0 : 2;
 }
 
 int command_sweep(int argc, char **argv, GError **error) {

@@ -355,7 +355,8 @@ gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *c
 gboolean plan_options_read(PlanOptions *options, GError **error) {
   if (!plan_options_make_plan(options, error))
     return FALSE;
-  if (options->model_file != NULL && (options->model = model_read(options->model_file, error)) == NULL)
+  if (options->model == NULL && options->model_file != NULL &&
+      (options->model = model_read(options->model_file, error)) == NULL)
     return FALSE;
   if (options->model != NULL && !plan_options_check_model(options->plan, options->model, error))
     return FALSE;

@@ -65,5 +65,5 @@ gboolean plan_options_check_model(const Plan *plan, const Model *model, GError *
 gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *cluster, GError **error);
 /* Read the files and fill the plan. INPUT if --model or --cluster is missing or a value is wrong. */
 gboolean plan_options_finish(PlanOptions *options, GError **error);
-/* The same of what was given: a model, a cluster (unless `cluster` is set already), both or neither. */
+/* The same of what was given: a model, a cluster (unless these are set already), both or neither. */
 gboolean plan_options_read(PlanOptions *options, GError **error);

@@ -14,7 +14,6 @@
 #include "error.h"
 #include "memory_bound.h"
 #include "mixed_gpus.h"
-#include "predict.h"
 #include "step_of_prediction.h"
 #include "units.h"
 
@@ -53,14 +52,14 @@ void sweep_worker_free(SweepWorker *worker) {
   g_free(worker);
 }
 
-static void set_cost(const SweepWorker *worker, const Prediction *prediction, SweepRow *row) {
-  const double price = worker->setup->price >= 0 ? worker->setup->price : prediction->cluster->dollars_per_gpu_hour;
+/* `price` below 0: the cluster's own. */
+static void set_cost(const SweepTable *table, const Prediction *prediction, double price, SweepRow *row) {
+  price = price >= 0 ? price : prediction->cluster->dollars_per_gpu_hour;
   if (!(price > 0))
     return;
   const double dollars_per_s = price / 3600 * prediction->workload->plan->gpus;
-  sweep_row_set_real(row, worker->table, SWEEP_DOLLARS_PER_GPU_HOUR, price);
-  sweep_row_set_real(row, worker->table, SWEEP_DOLLARS_PER_MILLION_TOKENS,
-                     dollars_per_s / prediction->tokens_per_s * 1e6);
+  sweep_row_set_real(row, table, SWEEP_DOLLARS_PER_GPU_HOUR, price);
+  sweep_row_set_real(row, table, SWEEP_DOLLARS_PER_MILLION_TOKENS, dollars_per_s / prediction->tokens_per_s * 1e6);
 }
 
 static char *text_of_bytes(double bytes) {
@@ -124,19 +123,19 @@ static char *why_it_does_not_fit(const StepReport *report, double total_bytes, d
                          tier == TIER_HOST ? "in host memory" : "on drives", capacity);
 }
 
-/* What was predicted of `plan`, or of its twin. */
-static void set_prediction(const SweepWorker *worker, const Prediction *prediction, const Plan *plan, SweepRow *row) {
+void sweep_row_set_prediction(SweepRow *row, const SweepTable *table, const Prediction *prediction, const Plan *plan,
+                              double price) {
   StepReport report = step_of_prediction(prediction, NULL);
   const gboolean fits = report.fits;
   report.plan = plan;
   report.fits = step_report_fits_gpu(&report); /* as memory.fits of --json: tiers beyond the GPU have their own */
-  sweep_row_set_plan(row, worker->table, report.plan);
-  sweep_row_set_report(row, worker->table, &report);
-  set_cost(worker, prediction, row);
+  sweep_row_set_plan(row, table, report.plan);
+  sweep_row_set_report(row, table, &report);
+  set_cost(table, prediction, price, row);
   const double margin_bytes = mixed_gpus_smallest(prediction->workload, prediction->cluster)->margin_bytes;
   const double total_bytes = report.peak_bytes + report.reserved_bytes;
-  sweep_row_set_real(row, worker->table, SWEEP_MEMORY_TOTAL_BYTES, total_bytes);
-  sweep_row_set_real(row, worker->table, SWEEP_MEMORY_USED, total_bytes / (report.capacity_bytes + margin_bytes));
+  sweep_row_set_real(row, table, SWEEP_MEMORY_TOTAL_BYTES, total_bytes);
+  sweep_row_set_real(row, table, SWEEP_MEMORY_USED, total_bytes / (report.capacity_bytes + margin_bytes));
   row->status = SWEEP_RAN;
   if (!fits)
     sweep_row_set_reason(row, SWEEP_OUT_OF_MEMORY, why_it_does_not_fit(&report, total_bytes, margin_bytes));
@@ -167,7 +166,7 @@ static void predict_point(SweepWorker *worker, gint64 index, const SpacePoint *p
     set_impossible(worker, point->plan, error, row);
     return;
   }
-  set_prediction(worker, prediction, prediction->workload->plan, row);
+  sweep_row_set_prediction(row, worker->table, prediction, prediction->workload->plan, worker->setup->price);
   if (!plan_recomputes_nothing(prediction->workload->plan))
     return;
   worker->last = g_steal_pointer(&prediction);
@@ -198,7 +197,7 @@ void sweep_worker_try(SweepWorker *worker, gint64 index, SweepRow *row) {
   if (worker->setup->prune && workload == NULL)
     return;
   if (workload != NULL && is_twin(worker, index, &point, workload->plan))
-    set_prediction(worker, worker->last, workload->plan, row);
+    sweep_row_set_prediction(row, worker->table, worker->last, workload->plan, worker->setup->price);
   else
     predict_point(worker, index, &point, g_steal_pointer(&workload), row);
 }
