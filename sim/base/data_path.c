@@ -3,10 +3,11 @@
  *
  *     .   $STEPSIM_DATA   the source folder   the installed data
  *
- * An installed program takes the data installed with it, wherever the installation was staged (DESTDIR) or moved to,
- * and not those of the folder it was built from. */
+ * An installed program or library takes the data installed with it, wherever the installation was staged (DESTDIR) or
+ * moved to, and not those of the folder it was built from. */
 #include "data_path.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -26,23 +27,35 @@ typedef struct {
   char *installed;              /* one of `folders` */
 } Roots;
 
-/* The data installed with the running program, which lie from it as the two were to be installed; NULL: there are none.
- * Owned by the caller. */
-static char *find_installed_data(void) {
-  g_autofree char *program = g_file_read_link("/proc/self/exe", NULL);
-  g_autofree char *folder = program != NULL ? g_path_get_dirname(program) : NULL;
-  if (folder == NULL || !g_str_has_suffix(folder, STEPSIM_INSTALL_PROGRAMS))
-    return NULL;
-  g_autofree char *prefix = g_strndup(folder, strlen(folder) - strlen(STEPSIM_INSTALL_PROGRAMS));
-  g_autofree char *data = g_strconcat(prefix, STEPSIM_INSTALL_DATA, NULL);
-  return g_file_test(data, G_FILE_TEST_IS_DIR) ? g_steal_pointer(&data) : NULL;
-}
-
 /* NULL: there is none. Owned by the caller. */
 static char *realpath_of(const char *path) {
   char *real = realpath(path, NULL), *copy = g_strdup(real);
   free(real);
   return copy;
+}
+
+/* The data installed with a program or library `file`, whose folder is called `installed`; NULL: it is elsewhere. Owned
+ * by the caller. */
+static char *data_installed_with(const char *file, const char *installed) {
+  g_autofree char *folder = file != NULL ? g_path_get_dirname(file) : NULL;
+  if (folder == NULL || !g_str_has_suffix(folder, installed))
+    return NULL;
+  g_autofree char *prefix = g_strndup(folder, strlen(folder) - strlen(installed));
+  g_autofree char *data = g_strconcat(prefix, STEPSIM_INSTALL_DATA, NULL);
+  return g_file_test(data, G_FILE_TEST_IS_DIR) ? g_steal_pointer(&data) : NULL;
+}
+
+/* With the library that this is part of, whatever program uses it, or with the running program; NULL: neither runs from
+ * where it is installed. Owned by the caller. */
+static char *find_installed_data(void) {
+  Dl_info object;
+  g_autofree char *library =
+      dladdr((gconstpointer)find_installed_data, &object) != 0 ? realpath_of(object.dli_fname) : NULL;
+  char *data = data_installed_with(library, STEPSIM_INSTALL_LIBRARY);
+  if (data != NULL)
+    return data;
+  g_autofree char *program = g_file_read_link("/proc/self/exe", NULL);
+  return data_installed_with(program, STEPSIM_INSTALL_PROGRAMS);
 }
 
 static Roots roots_new(void) {
