@@ -21,7 +21,9 @@
  *     profile/    recordings of other profilers: steps, sums, who is late, kernels beside the model
  *     options/    parsing of the verbs' command lines
  *     lab/        the page that `stepsim lab` serves, and its server
- *     commands/   one verb each: options → library → print */
+ *     commands/   one verb each: options → library → print
+ *
+ * library/ is another way in: libstepsim, predictions within other programs; python/ a package on it. */
 #include "command.h"
 #include "launcher.h"
 
