@@ -88,7 +88,7 @@ while read -r file gpus; do
 done <blocks
 
 # Options that the pages name are ours: of a verb's help, of stepreal, or of who is started with a plan.
-of_others="--benchmark --make-vocab-size-divisible-by --moe-permute-fusion --moe-router-force-load-balancing"
+of_others="--benchmark --cflags --libs --make-vocab-size-divisible-by --moe-permute-fusion --moe-router-force-load-balancing"
 for verb in $(stepsim --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
   stepsim "$verb" --help
 done | grep -oE -- '--[a-z][a-z0-9-]+' | sort -u >options
