@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cluster_words.h"
 #include "collective_request.h"
 #include "command.h"
 #include "data_path.h"
@@ -114,6 +115,14 @@ static char *base_of(const FitOptions *o) {
  * caller; NULL: none. */
 static Cluster *read_base(const FitOptions *o, char **section, GError **error) {
   g_autoptr(Cluster) described = cluster_read(o->cluster, error);
+  if (described != NULL && cluster_words_are(o->cluster)) {
+    fail_input(
+        error,
+        "--cluster: found words, which no file can have as its base: write them to one (stepsim topology \"%.200s\" "
+        "--output FILE)",
+        o->cluster);
+    return NULL;
+  }
   if (described == NULL || o->nccl_tests == NULL)
     return g_steal_pointer(&described);
   g_autoptr(GString) report = g_string_new(NULL);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "cluster_words.h"
 #include "error.h"
 
 enum { MOST_VARIANTS = 4096 };
@@ -231,7 +232,8 @@ static gboolean add_axis(GArray *axes, const char *text, GError **error) {
     if (strcmp(g_array_index(axes, VaryAxis, i).name, name) == 0)
       return fail_input(error, "--vary: %s is varied twice; give one list", name);
   g_autofree char *option = g_strdup_printf("--vary %s", name);
-  g_auto(GStrv) parts = g_strsplit(equals + 1, ",", -1);
+  g_auto(GStrv) parts =
+      strcmp(name, "cluster") == 0 ? cluster_words_split(equals + 1) : g_strsplit(equals + 1, ",", -1);
   g_autoptr(GPtrArray) values = g_ptr_array_new_with_free_func(g_free);
   for (char **part = parts; *part != NULL; part++)
     if (!add_values(option, *part, values, error))

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cluster_words.h"
 #include "command.h"
 #include "error.h"
 #include "node_import.h"
@@ -61,6 +62,7 @@ static gboolean parse_options(TopologyOptions *o, int *argc, char ***argv, GErro
       "Examples:\n  stepsim topology dgx-h100\n  stepsim topology llama3-h100 --route 0,3072\n"
       "  stepsim topology selene --svg selene.svg\n"
       "  stepsim topology llama3-h100 --plan \"--tp 8 --pp 16 --dp 128\"\n"
+      "  stepsim topology \"8x h100, 400 Gb/s x 8\" --output our-cluster.yaml\n"
       "  stepsim topology --from-nccl-xml topo.xml --output our-node.yaml\n"
       "  nvidia-smi topo -m >matrix; stepsim topology --from-nvidia-smi matrix --generation hopper --nic-bandwidth "
       "\"400 Gb/s\"\n\n"
@@ -86,7 +88,8 @@ static gboolean parse_options(TopologyOptions *o, int *argc, char ***argv, GErro
       {"from-nvidia-smi", 0, 0, G_OPTION_ARG_FILENAME, &o->nvidia_smi,
        "instead of CLUSTER: import a node from nvidia-smi topo -m", "FILE"},
       {"output", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->output,
-       "with an import: write a cluster file (- is standard output, without a report)", "FILE.yaml"},
+       "with an import or a cluster in words: write a cluster file (- is standard output, without a report)",
+       "FILE.yaml"},
       {"name", 0, 0, G_OPTION_ARG_STRING, &o->name, "name of the imported cluster (default: the file's)", "NAME"},
       {"gpu", 0, 0, G_OPTION_ARG_STRING, &o->gpu,
        "GPU of the imported cluster, a name in topologies/gpus (default: the usual one of its generation)", "NAME"},
@@ -235,13 +238,14 @@ static int show_plan(const TopologyOptions *o, Cluster *cluster, const char *not
 
 /* Imports. */
 
-static gboolean check_import(const TopologyOptions *o, int n_clusters, GError **error) {
+static gboolean check_import(const TopologyOptions *o, int n_clusters, gboolean is_words, GError **error) {
   gboolean is_import = o->nccl_xml != NULL || o->nvidia_smi != NULL;
   if (n_clusters + (o->nccl_xml != NULL) + (o->nvidia_smi != NULL) != 1)
-    return fail_input(error,
-                      "found %d cluster%s%s, expected one: a cluster YAML, a name in topologies/ such as dgx-h100, "
-                      "--from-nccl-xml or --from-nvidia-smi",
-                      n_clusters, n_clusters == 1 ? "" : "s", is_import ? " and an import" : "");
+    return fail_input(
+        error,
+        "found %d cluster%s%s, expected one: a cluster YAML, a name in topologies/ such as dgx-h100, words "
+        "such as \"8x h100, 400 Gb/s x 8\", --from-nccl-xml or --from-nvidia-smi",
+        n_clusters, n_clusters == 1 ? "" : "s", is_import ? " and an import" : "");
   const struct {
     const char *option, *given;
   } only[] = {{"--output", o->output},
@@ -249,9 +253,10 @@ static gboolean check_import(const TopologyOptions *o, int n_clusters, GError **
               {"--gpu", o->gpu},
               {"--generation", o->generation},
               {"--nic-bandwidth", o->nic_bandwidth}};
-  for (gsize i = 0; i < G_N_ELEMENTS(only) && !is_import; i++)
+  for (gsize i = is_words ? 1 : 0; i < G_N_ELEMENTS(only) && !is_import; i++)
     if (only[i].given != NULL)
-      return fail_input(error, "%s goes with --from-nccl-xml or --from-nvidia-smi", only[i].option);
+      return fail_input(error, "%s goes with %s--from-nccl-xml or --from-nvidia-smi", only[i].option,
+                        i == 0 ? "a cluster in words, " : "");
   return TRUE;
 }
 
@@ -284,11 +289,13 @@ static char *import_text(const TopologyOptions *o, GString *notes, GError **erro
   return text;
 }
 
-/* The cluster is read from the same text that is written. */
-static Cluster *import_cluster(const TopologyOptions *o, GString *notes, GError **error) {
-  g_autofree char *text = import_text(o, notes, error);
-  g_autoptr(Cluster) cluster =
-      text != NULL ? cluster_parse(o->output != NULL ? o->output : "import", text, error) : NULL;
+/* The cluster is read from the same text that is written. `words`: NULL for an import. */
+static Cluster *written_cluster(const TopologyOptions *o, const char *words, GString *notes, GError **error) {
+  g_autofree char *text = words != NULL ? cluster_text_of_words(words, error) : import_text(o, notes, error);
+  const char *name = words != NULL ? words : o->output != NULL ? o->output : "import";
+  g_autoptr(Cluster) cluster = text != NULL ? cluster_parse(name, text, error) : NULL;
+  if (words != NULL && cluster != NULL && o->output == NULL)
+    g_string_append_printf(notes, "\nas a file, which --output writes:\n\n%s", text);
   if (cluster == NULL || (o->output != NULL && !output_text(o->output, text, error)))
     return NULL;
   return g_steal_pointer(&cluster);
@@ -296,10 +303,12 @@ static Cluster *import_cluster(const TopologyOptions *o, GString *notes, GError 
 
 static int run(const TopologyOptions *o, int argc, char **argv, GError **error) {
   const char *named = o->cluster != NULL ? o->cluster : argc > 1 ? argv[1] : NULL;
-  if (!check_import(o, argc - 1 + (o->cluster != NULL), error))
+  const gboolean is_words = cluster_words_are(named);
+  if (!check_import(o, argc - 1 + (o->cluster != NULL), is_words, error))
     return 2;
   g_autoptr(GString) notes = g_string_new(NULL);
-  g_autoptr(Cluster) cluster = named != NULL ? cluster_read(named, error) : import_cluster(o, notes, error);
+  g_autoptr(Cluster) cluster =
+      named != NULL && !is_words ? cluster_read(named, error) : written_cluster(o, named, notes, error);
   if (cluster != NULL && o->plan != NULL)
     return show_plan(o, g_steal_pointer(&cluster), notes->str, error);
   return cluster != NULL ? show_cluster(o, cluster, notes->str, error) : 2;

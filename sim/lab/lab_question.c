@@ -4,6 +4,7 @@
 #include <json-glib/json-glib.h>
 #include <string.h>
 
+#include "cluster_words.h"
 #include "error.h"
 #include "plan_fields.h"
 #include "suggest.h"
@@ -89,9 +90,10 @@ static char *write_file(Reading *reading, const char *option, const char *name, 
   return NULL;
 }
 
-/* Prices are per hour: the only texts with a slash that are not paths. */
+/* Prices are per hour, rates of a cluster in words per second: the only texts with a slash that are not paths. */
 static gboolean is_path(const char *option, const char *value) {
-  return strchr(value, '/') != NULL && strcmp(option, "price") != 0;
+  const gboolean is_words = strcmp(option, "cluster") == 0 && cluster_words_are(value);
+  return strchr(value, '/') != NULL && strcmp(option, "price") != 0 && !is_words;
 }
 
 static gboolean add_option(Reading *reading, const char *option, const char *value, GError **error) {

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "cluster_words.h"
 #include "error.h"
 #include "number_list.h"
 #include "options.h"
@@ -294,9 +295,10 @@ static char **layout_end(const SpaceAxis *axis, char **part) {
   return end;
 }
 
-/* Parts as they stand between commas, layouts in letters whole. */
+/* Parts as they stand between commas, clusters in words and layouts in letters whole. */
 static char **split_values(const SpaceAxis *axis) {
-  g_auto(GStrv) parts = g_strsplit(axis->text, ",", -1);
+  g_auto(GStrv) parts =
+      strcmp(axis->name, "cluster") == 0 ? cluster_words_split(axis->text) : g_strsplit(axis->text, ",", -1);
   g_autoptr(GStrvBuilder) values = g_strv_builder_new();
   for (char **part = parts; *part != NULL; part++) {
     char **end = layout_end(axis, part);

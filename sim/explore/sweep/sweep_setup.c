@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cluster_words.h"
 #include "data_path.h"
 #include "error.h"
 #include "framework_releases.h"
@@ -69,6 +70,12 @@ gint64 sweep_setup_index(const SweepSetup *setup, gint64 position) {
 
 static gboolean add_file(GArray *facts, const char *file, GError **error, const char *format, ...) G_GNUC_PRINTF(4, 5);
 
+static void add_text(GArray *facts, const char *name, const char *text, gsize length) {
+  g_autofree char *sum = g_compute_checksum_for_data(G_CHECKSUM_SHA256, (const guchar *)text, length);
+  g_autofree char *value = g_strconcat("sha256 ", sum, NULL);
+  run_facts_add(facts, name, value);
+}
+
 /* The SHA-256 of a file, named by `format`. */
 static gboolean add_file(GArray *facts, const char *file, GError **error, const char *format, ...) {
   va_list arguments;
@@ -79,9 +86,7 @@ static gboolean add_file(GArray *facts, const char *file, GError **error, const 
   g_autofree char *text = data_file_read(file, &length, error);
   if (text == NULL)
     return FALSE;
-  g_autofree char *sum = g_compute_checksum_for_data(G_CHECKSUM_SHA256, (const guchar *)text, length);
-  g_autofree char *value = g_strconcat("sha256 ", sum, NULL);
-  run_facts_add(facts, name, value);
+  add_text(facts, name, text, length);
   return TRUE;
 }
 
@@ -93,8 +98,18 @@ static gboolean add_bases(GArray *facts, const GPtrArray *bases, const char *wha
   return ok;
 }
 
+/* A cluster in words has no file, but stands for one. */
+static gboolean add_cluster_file(GArray *facts, const char *name, const char *file, GError **error) {
+  if (!cluster_words_are(file))
+    return add_file(facts, file, error, "cluster %s", name);
+  g_autofree char *text = cluster_text_of_words(file, error), *fact = g_strdup_printf("cluster %s", name);
+  if (text != NULL)
+    add_text(facts, fact, text, strlen(text));
+  return text != NULL;
+}
+
 static gboolean add_cluster(GArray *facts, const char *name, const Cluster *cluster, GError **error) {
-  gboolean ok = add_file(facts, cluster->file, error, "cluster %s", name) &&
+  gboolean ok = add_cluster_file(facts, name, cluster->file, error) &&
                 add_bases(facts, cluster->bases, "cluster", name, error) &&
                 add_file(facts, cluster->gpu.file, error, "GPU of cluster %s", name) &&
                 add_bases(facts, cluster->gpu.bases, "GPU of cluster", name, error) &&

@@ -57,13 +57,18 @@ class Lab {
     const same = list => list.map(name => [name, name])
     this.picks = {
       model: pick('model', [...same(this.catalog.models), ['', 'a file…']], 'model'),
-      cluster: pick('cluster', [...same(this.catalog.clusters), ['', 'a file…']], 'cluster'),
+      cluster: pick('cluster', [...same(this.catalog.clusters), ['words', 'in words…'], ['', 'a file…']], 'cluster'),
       framework: pick('framework', [['-', 'none'], ...same(this.catalog.frameworks)], 'framework'),
     }
   }
 
   async picked(name, value) {
     if (name === 'framework') return change({framework: value === '-' ? null : value})
+    if (value === 'words') {
+      this.fillPicks()
+      value = prompt('GPUs of a node and their kind, NICs', '8x h100, 400 Gb/s x 8')
+      return value ? change({[name]: value}) : undefined
+    }
     if (value) return change({[name]: value})
     this.fillPicks()
     const file = await chooseFile(name === 'model' ? '.json' : '.yaml,.yml')

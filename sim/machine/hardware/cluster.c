@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cluster_words.h"
 #include "data_path.h"
 #include "error.h"
 #include "wiring.h"
@@ -338,7 +339,14 @@ static Cluster *read_yaml(YamlFile *own, const char *file, GError **error) {
   return ok ? g_steal_pointer(&cluster) : NULL;
 }
 
+char *cluster_text_of_words(const char *words, GError **error) {
+  return cluster_words_yaml(words, &bases_of_clusters, error);
+}
+
 Cluster *cluster_read(const char *file, GError **error) {
+  g_autofree char *text = NULL;
+  if (cluster_words_are(file))
+    return (text = cluster_text_of_words(file, error)) != NULL ? cluster_parse(file, text, error) : NULL;
   g_autofree char *path = data_path_find("topologies", file, ".yaml", error);
   return path != NULL ? read_yaml(yaml_file_read(path, error), path, error) : NULL;
 }

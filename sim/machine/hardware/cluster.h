@@ -108,10 +108,12 @@ typedef struct {
  * (searched as by model_read()). The keys `gpu:` and `collectives:` name other files, relative to this one or
  * found in topologies/gpus and topologies/nccl, with or without that last folder, so that a copy of a shipped file
  * reads like the original. INPUT with file:line for unknown, missing and duplicate keys, missing units and absurd
- * numbers. */
+ * numbers. Words such as "8x h100, 400 Gb/s x 8" are a cluster too (cluster_words.h), whose `file` they are. */
 Cluster *cluster_read(const char *file, GError **error);
 /* The same for text in memory, which errors call `name`; other files are looked for beside a file of that name. */
 Cluster *cluster_parse(const char *name, const char *text, GError **error);
+/* The file that such words stand for. Owned by the caller; NULL with INPUT. */
+char *cluster_text_of_words(const char *words, GError **error);
 void cluster_free(Cluster *cluster);
 /* Levels from 0: the tiers and, if described and with oversubscribed uplinks, the groups of leaves as level 0 below
  * them. Traffic within a group does not use its uplinks. */
