@@ -43,6 +43,7 @@ static const Command commands[] = {
     {"sweep", "a space of configurations: the best, the Pareto front, why the rest failed", command_sweep},
     {"validate", "predictions of measured runs: signed errors by source, next to a baseline", command_validate},
     {"topology", "how a cluster is wired: trees, paths, mistakes, a picture; imports a machine", command_topology},
+    {"list", "models, clusters, GPUs, frameworks, schedules there are, and how far they are validated", command_list},
 };
 
 int main(int argc, char **argv) {

@@ -17,6 +17,7 @@ int command_fit(int argc, char **argv, GError **error);
 int command_validate(int argc, char **argv, GError **error);
 int command_topology(int argc, char **argv, GError **error);
 int command_sweep(int argc, char **argv, GError **error);
+int command_list(int argc, char **argv, GError **error);
 
 /* All that command_schedule() prints, for the library. */
 gboolean schedule_answer(int argc, char **argv, GString *out, GError **error);

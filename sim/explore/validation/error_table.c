@@ -499,6 +499,18 @@ static gint by_pair(gconstpointer a, gconstpointer b, gpointer pairs) {
                        &g_array_index((GArray *)pairs, Pair, *(const int *)b));
 }
 
+/* Mean of |predicted / measured − 1| of a pair's rows. */
+static double mean_error(const ErrorTable *table, int pair) {
+  double sum = 0;
+  guint n = 0;
+  for (guint i = 0; i < table->rows->len; i++)
+    if (nth(table, i)->pair == pair) {
+      sum += fabs(expm1(-nth(table, i)->errors[AS_IT_IS]));
+      n++;
+    }
+  return sum / n;
+}
+
 static void append_seen(GString *out, const Fit *fit) {
   GArray *pairs = fit->table->pairs;
   g_autofree int *order = g_new(int, pairs->len + 1);
@@ -512,7 +524,8 @@ static void append_seen(GString *out, const Fit *fit) {
     fit_pair(fit, order[i], &span);
     append_text(g_string_append(out, "  - {cluster: "), pair->cluster);
     append_text(g_string_append(out, ", framework: "), pair->framework);
-    g_string_append_printf(out, ", models: %s, rows: %u, ", error_class_names()[pair->alike], pair->n_rows);
+    g_string_append_printf(out, ", models: %s, rows: %u, error: %.3f, ", error_class_names()[pair->alike], pair->n_rows,
+                           mean_error(fit->table, order[i]));
     append_span(out, &span);
     g_string_append(out, "}\n");
   }

@@ -7,7 +7,7 @@
  *
  *     seen         on a machine, with a framework, of a class (dense or with experts, in one scale-up domain or over
  *                  several): errors of these rows and, as if they were PRIOR_ROWS more, those of all rows of the
- *                  class, so that a few rows do not count as many
+ *                  class, so that a few rows do not count as many; `error` is the mean of |predicted / measured − 1|
  *     first_look   what a machine's first rows will be off by: the same rows predicted without what was fitted to
  *                  their framework (`--without host,rates`), on the machine of the same GPU that most other sources ran
  *                  on. Each source counts once, however many rows it has: the next one is as likely like any of them

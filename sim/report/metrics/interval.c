@@ -19,6 +19,7 @@ typedef struct {
   char *cluster, *framework; /* owned */
   int alike;                 /* ErrorClass */
   int n_rows;
+  double error; /* as in SeenRows */
   Span span;
 } Pair;
 
@@ -71,6 +72,7 @@ static gboolean read_pairs(Table *table, GError **error) {
       {"framework", FIELD_TEXT, TRUE, offsetof(Pair, framework)},
       {"models", FIELD_CHOICE, TRUE, offsetof(Pair, alike), .names = class_names},
       {"rows", FIELD_INT, TRUE, offsetof(Pair, n_rows), 1, MOST_ROWS},
+      {"error", FIELD_NUMBER, FALSE, offsetof(Pair, error), 0, most_factor},
       SPAN(Pair, span),
   };
   const YamlRowType type = {sizeof(Pair), fields, G_N_ELEMENTS(fields), &blank, pair_clear, compare_pairs};
@@ -163,6 +165,19 @@ static const Table *table_of_process(GError **error) {
   if (table == NULL)
     g_propagate_error(error, g_error_copy(problem));
   return table;
+}
+
+GArray *interval_seen(GError **error) {
+  const Table *table = table_of_process(error);
+  if (table == NULL)
+    return NULL;
+  GArray *seen = g_array_new(FALSE, FALSE, sizeof(SeenRows));
+  for (guint i = 0; i < table->pairs->len; i++) {
+    const Pair *pair = &g_array_index(table->pairs, Pair, i);
+    const SeenRows rows = {pair->cluster, pair->framework, pair->n_rows, pair->error};
+    g_array_append_val(seen, rows);
+  }
+  return seen;
 }
 
 /* --- a prediction's --- */

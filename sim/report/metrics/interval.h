@@ -46,6 +46,17 @@ typedef struct {
   double step_time_s;
 } IntervalCase;
 
+/* Published steps on a machine with a framework, of a class. */
+typedef struct {
+  const char *cluster, *framework; /* as the file names them */
+  int n_rows;
+  double error; /* mean of |predicted / measured − 1|; 0: the file does not say */
+} SeenRows;
+
+/* All of the file, by cluster, then framework. Array of SeenRows, whose texts last as long as the program; owned by the
+ * caller. NULL with INPUT. */
+GArray *interval_seen(GError **error);
+
 /* INPUT if the file cannot be read. It is read once; any number of threads may ask. */
 gboolean interval_find(const IntervalCase *predicted, Interval *interval, GError **error);
 /* Its file. Owned by the caller; NULL with INPUT set. */
