@@ -107,13 +107,32 @@ GStrv data_path_list(const char *subdir, const char *suffix) {
   return list;
 }
 
-/* A bare name that is near others gets them as suggestions, and so does a path; the full list is for a bare name that
- * is near none. */
+/* What `stepsim list` calls the files of a folder; NULL: it does not list them. */
+static const char *listed_as(const char *subdir) {
+  static const char *const kinds[][2] = {{"models", "models"},
+                                         {"topologies", "clusters"},
+                                         {"topologies/gpus", "gpus"},
+                                         {"topologies/frameworks", "frameworks"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
+    if (strcmp(subdir, kinds[i][0]) == 0)
+      return kinds[i][1];
+  return NULL;
+}
+
+/* The names, or where they are listed. Owned by the caller. */
+static char *expected_of(const char *subdir, char **known) {
+  const char *kind = listed_as(subdir);
+  return kind != NULL ? g_strdup_printf("stepsim list %s shows the %u that there are", kind, g_strv_length(known))
+                      : suggest_message("", (const char *const *)known);
+}
+
+/* A bare name that is near others gets them as suggestions, and so does a path; the list is for a bare name that is
+ * near none. */
 static void fail_not_found(const char *subdir, const char *name, const char *bare, const char *suffix, GError **error) {
   g_auto(GStrv) known = data_path_list(subdir, suffix);
   const char *slash = strrchr(bare, '/');
   g_autofree char *question = suggest_question(slash != NULL ? slash + 1 : bare, (const char *const *)known);
-  g_autofree char *expected = suggest_message("", (const char *const *)known);
+  g_autofree char *expected = expected_of(subdir, known);
   if (g_file_test(name, G_FILE_TEST_IS_DIR))
     fail_input(error, "%.200s: a folder, expected a file", name);
   else if (known[0] == NULL)
@@ -130,7 +149,7 @@ static void fail_not_found(const char *subdir, const char *name, const char *bar
 char *data_path_find(const char *subdir, const char *name, const char *suffix, GError **error) {
   if (name == NULL || name[0] == '\0') {
     g_auto(GStrv) known = data_path_list(subdir, suffix);
-    g_autofree char *expected = suggest_message("", (const char *const *)known);
+    g_autofree char *expected = expected_of(subdir, known);
     fail_input(error, "found an empty name where a file of %s/ belongs, %s", subdir, expected);
     return NULL;
   }

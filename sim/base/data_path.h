@@ -8,7 +8,7 @@ struct stat;
 /* The path of the file that `name` means: an existing path as it is; else `x`, `x<suffix>` or `<subdir>/x<suffix>` in
  * <root>/<subdir>. The roots are the working directory, $STEPSIM_DATA and the data that were installed with the
  * program; where there are none, the source folder and the installed data. Owned by the caller. NULL with INPUT if
- * there is none: the message lists the available names and the nearest. */
+ * there is none: the message has the nearest names, or says what lists them. */
 char *data_path_find(const char *subdir, const char *name, const char *suffix, GError **error);
 
 /* The same for a name found in `file`: a path relative to its folder, else a name as above. gpus/x.yaml also means

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "options.h"
 #include "link_health.h"
 #include "number_list.h"
 #include "rank_map.h"
@@ -230,7 +231,7 @@ gboolean collective_request_read(const CollectiveOptions *o, Request *request, G
   request->sizes = parse_sizes(o->bytes != NULL ? o->bytes : "1KiB..4GiB", error);
   if (request->sizes == NULL || !parse_algorithm(request, o->algorithm, error))
     return FALSE;
-  request->cluster = cluster_read(o->cluster, error);
+  request->cluster = options_read_cluster(o->cluster, error);
   return request->cluster != NULL && place_ranks(request, o, error) && check_algorithm(request, error);
 }
 

@@ -6,10 +6,11 @@
 #include "error.h"
 #include "launcher.h"
 #include "rank_map.h"
+#include "topology_check.h"
 #include "units.h"
 
 const char options_model_help[] = "Hugging Face config.json, or a name in models/";
-const char options_cluster_help[] = "cluster YAML, or a name in topologies/";
+const char options_cluster_help[] = "cluster YAML, a name in topologies/, or words: \"8x h100, 400 Gb/s x 8\"";
 const char options_plan_help[] =
     "take what is not typed from a plan of --save-plan, Megatron-LM's arguments, DeepSpeed's JSON or torchtitan's TOML";
 
@@ -100,6 +101,34 @@ void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser) {
   for (int i = 0; i < plan_n_fields(); i++)
     if (!(plan_field(i)->uses & left_out))
       add_field(parser, options, i);
+}
+
+/* --- the cluster --- */
+
+/* A verb may read a cluster for each of many plans, on several threads. */
+static gboolean is_said_first(const char *notice) {
+  static GMutex mutex;
+  static GHashTable *said;
+  g_mutex_lock(&mutex);
+  if (said == NULL)
+    said = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  const gboolean is_first = g_hash_table_add(said, g_strdup(notice));
+  g_mutex_unlock(&mutex);
+  return is_first;
+}
+
+Cluster *options_read_cluster(const char *file, GError **error) {
+  Cluster *cluster = cluster_read(file, error);
+  const char *verb = g_get_prgname();
+  const gboolean speaks = verb != NULL && g_str_has_prefix(verb, "stepsim ") &&
+                          (launcher_n_processes() == 1 || g_str_equal(launcher_rank(), "0"));
+  if (cluster == NULL || !speaks)
+    return cluster;
+  g_autoptr(GPtrArray) notices = topology_notices(cluster);
+  for (guint i = 0; i < notices->len; i++)
+    if (is_said_first(notices->pdata[i]))
+      g_printerr("%s: warning: %s\n", verb, (const char *)notices->pdata[i]);
+  return cluster;
 }
 
 /* --- from them to a plan --- */
@@ -363,7 +392,7 @@ gboolean plan_options_read(PlanOptions *options, GError **error) {
   if (options->model != NULL && options->file != NULL && !plan_file_check_model(options->file, options->model, error))
     return FALSE;
   if (options->cluster == NULL && options->cluster_file != NULL &&
-      (options->cluster = cluster_read(options->cluster_file, error)) == NULL)
+      (options->cluster = options_read_cluster(options->cluster_file, error)) == NULL)
     return FALSE;
   return options->cluster == NULL ||
          (plan_options_check_cluster(options, options->cluster, error) && read_rank_map(options, error));

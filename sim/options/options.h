@@ -54,6 +54,9 @@ gboolean plan_options_read_text(PlanOptions *options, const char *text, PlanOpti
 void plan_file_tell(const PlanFile *file, gboolean is_framework_typed, const char *verb);
 /* Help of --model, --cluster and --plan. */
 extern const char options_model_help[], options_cluster_help[], options_plan_help[];
+/* cluster_read(), and what looks wrong in the cluster (topology_notices()) on standard error: once per run of a verb, from
+ * one of its processes; nothing where no verb runs. */
+Cluster *options_read_cluster(const char *file, GError **error);
 /* Fill only the plan; again, if values changed, which sets only what follows the first that did. INPUT for a wrong
  * value, IMPOSSIBLE for two that clash. */
 gboolean plan_options_make_plan(PlanOptions *options, GError **error);

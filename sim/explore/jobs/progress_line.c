@@ -1,6 +1,7 @@
 #include "progress_line.h"
 
 #include <math.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 static const double terminal_from_s = 1, terminal_every_s = 0.2, plain_every_s = 20;
@@ -35,6 +36,12 @@ static void follow_rate(ProgressLine *line, gint64 n_now, double passed_s) {
   line->n_last = n_now;
 }
 
+/* Columns of the terminal; 80 if it does not say. */
+static int terminal_columns(void) {
+  struct winsize size;
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
 char *progress_text(const Progress *progress, double per_s) {
   const gint64 n = progress->n_before + progress->n_now;
   g_autofree char *done = progress_thousands(n), *wanted = progress_thousands(progress->n_wanted);
@@ -44,6 +51,23 @@ char *progress_text(const Progress *progress, double per_s) {
                          progress->doing != NULL ? progress->doing : "", done, most, wanted,
                          100.0 * (double)n / (double)progress->n_wanted, progress->detail != NULL ? ": " : "",
                          progress->detail != NULL ? progress->detail : "", per_s < 10 ? 1 : 0, per_s, most, left);
+}
+
+/* A line that reached the last column would begin another one, which the next does not write over: the detail is left
+ * out, then the end. */
+char *progress_text_within(const Progress *progress, double per_s, int columns) {
+  char *text = progress_text(progress, per_s);
+  Progress bare = *progress;
+  bare.detail = NULL;
+  if (g_utf8_strlen(text, -1) >= columns) {
+    g_free(text);
+    text = progress_text(&bare, per_s);
+  }
+  if (g_utf8_strlen(text, -1) < columns)
+    return text;
+  char *cut = g_utf8_substring(text, 0, MAX(columns - 1, 0));
+  g_free(text);
+  return cut;
 }
 
 gboolean progress_line_is_due(const ProgressLine *line) {
@@ -59,18 +83,19 @@ void progress_line_show(ProgressLine *line, const Progress *progress) {
   const double passed_s = 1e-6 * (double)(now_us - line->last_us);
   line->last_us = now_us;
   follow_rate(line, progress->n_now, passed_s);
-  g_autofree char *text = progress_text(progress, line->rate);
+  const int columns = line->is_terminal ? terminal_columns() : G_MAXINT;
+  g_autofree char *text = progress_text_within(progress, line->rate, columns);
   if (!line->is_terminal) {
     g_printerr("%s\n", text);
     return;
   }
   const int n = (int)g_utf8_strlen(text, -1);
-  g_printerr("\r%s%*s", text, MAX(line->n_shown - n, 0), "");
+  g_printerr("\r%s%*s", text, CLAMP(line->n_shown - n, 0, columns - 1 - n), "");
   line->n_shown = n;
 }
 
 void progress_line_end(ProgressLine *line) {
   if (line->n_shown > 0)
-    g_printerr("\r%*s\r", line->n_shown, "");
+    g_printerr("\r%*s\r", MIN(line->n_shown, terminal_columns() - 1), "");
   line->n_shown = 0;
 }

@@ -31,5 +31,7 @@ void progress_line_show(ProgressLine *line, const Progress *progress);
 void progress_line_end(ProgressLine *line);
 /* The text of the line at a rate of so many per second. Owned by the caller. */
 char *progress_text(const Progress *progress, double per_s);
+/* The same in fewer than so many columns: without the detail, or cut. Owned by the caller. */
+char *progress_text_within(const Progress *progress, double per_s, int columns);
 /* "1,234,567". Owned by the caller. */
 char *progress_thousands(gint64 n);

@@ -462,7 +462,7 @@ static gpointer read_model(const char *file, GError **error) {
 }
 
 static gpointer read_cluster(const char *file, GError **error) {
-  return cluster_read(file, error);
+  return options_read_cluster(file, error);
 }
 
 void space_set_memory_margin(Space *space, const MemoryMargin *margin) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "options.h"
 #include "row_cells.h"
 #include "row_rules.h"
 #include "suggest.h"
@@ -69,7 +70,7 @@ static const KnownMachine *find_machine(MeasuredRows *rows, const char *name) {
     return known;
   g_autoptr(GError) problem = NULL;
   known = g_new0(KnownMachine, 1);
-  known->cluster = cluster_read(name, &problem);
+  known->cluster = options_read_cluster(name, &problem);
   known->problem = problem != NULL ? g_strdup_printf("cluster %s", problem->message) : NULL;
   g_hash_table_insert(rows->machines, g_strdup(name), known);
   return known;

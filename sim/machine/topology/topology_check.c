@@ -1,6 +1,7 @@
 #include "topology_check.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "link_facts.h"
 #include "units.h"
@@ -321,4 +322,37 @@ GArray *topology_check(const Topology *topology) {
   check_magnitudes(&c);
   check_direction(&c);
   return c.findings;
+}
+
+/* How many findings from `first` on have the advice of that one. */
+static int count_alike(const GArray *findings, guint first) {
+  int n = 0;
+  for (guint i = first; i < findings->len; i++)
+    n += strcmp(g_array_index(findings, Finding, i).advice, g_array_index(findings, Finding, first).advice) == 0;
+  return n;
+}
+
+static gboolean is_first_alike(const GArray *findings, guint at) {
+  for (guint i = 0; i < at; i++)
+    if (strcmp(g_array_index(findings, Finding, i).advice, g_array_index(findings, Finding, at).advice) == 0)
+      return FALSE;
+  return TRUE;
+}
+
+GPtrArray *topology_notices(const Cluster *cluster) {
+  GPtrArray *notices = g_ptr_array_new_with_free_func(g_free);
+  const int n_domains = cluster->nics_per_node > 0 ? 2 : 1;
+  g_autoptr(Topology) topology = topology_new(cluster, (gint64)n_domains * cluster->domain_gpus, NULL);
+  if (topology == NULL) /* whoever needs the graph says why */
+    return notices;
+  g_autoptr(GArray) findings = topology_check(topology);
+  for (guint i = 0; i < findings->len; i++) {
+    const Finding *finding = &g_array_index(findings, Finding, i);
+    const int n = count_alike(findings, i);
+    if (!is_first_alike(findings, i))
+      continue;
+    g_autofree char *more = n > 1 ? g_strdup_printf(" (and %d more like it)", n - 1) : g_strdup("");
+    g_ptr_array_add(notices, g_strdup_printf("%s: %s%s: %s", cluster->file, finding->what, more, finding->advice));
+  }
+  return notices;
 }
