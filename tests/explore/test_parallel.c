@@ -69,6 +69,24 @@ TEST(progress_tells_how_much_how_fast_and_how_long) {
   }
 }
 
+/* Of 49 columns the last stays empty, or the next line would begin. */
+TEST(progress_ends_before_the_last_column) {
+  const Progress progress = {.n_wanted = 5000, .n_before = 234, .n_now = 1000, .detail = "3 ran"};
+  static const struct {
+    int columns;
+    const char *text;
+  } cases[] = {{50, "1,234 of 5,000 (24.7 %): 3 ran; 100/s, 38 s left"},
+               {49, "1,234 of 5,000 (24.7 %): 3 ran; 100/s, 38 s left"},
+               {48, "1,234 of 5,000 (24.7 %); 100/s, 38 s left"},
+               {42, "1,234 of 5,000 (24.7 %); 100/s, 38 s left"},
+               {41, "1,234 of 5,000 (24.7 %); 100/s, 38 s lef"},
+               {1, ""}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = progress_text_within(&progress, 100, cases[i].columns);
+    ck_assert_str_eq(text, cases[i].text);
+  }
+}
+
 /* What is shown on a terminal of a line that has just begun; that a second is over has to be waited for. */
 static gboolean is_shown_at_once(gboolean is_news) {
   const int master = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK), was = dup(STDERR_FILENO);

@@ -14,6 +14,44 @@ static Picture *new_picture(const char *script, const char *title, int n_points,
   return NULL;
 }
 
+/* --- what a terminal cannot show --- */
+
+/* A letter of a terminal covers the one below it: points that are drawn later hide earlier ones of other series. */
+typedef struct {
+  const char *series;
+  double x, y;
+} Letter;
+
+/* Whether a later letter of another series lies on the same place; *over: which. `close`: of y, that is one place. */
+static gboolean is_covered(const Letter *letters, int n, int at, double close, const char **over) {
+  for (int i = at + 1; i < n; i++)
+    if (strcmp(letters[i].series, letters[at].series) != 0 && letters[i].x == letters[at].x &&
+        fabs(letters[i].y - letters[at].y) < close) {
+      *over = letters[i].series;
+      return TRUE;
+    }
+  return FALSE;
+}
+
+/* A line below the picture for each series of which points are covered. */
+static void note_covered(Picture *picture, const Letter *letters, int n) {
+  enum { PLACES = 40 }; /* halves of the lines of a picture in letters */
+  double highest = 0;
+  for (int i = 0; i < n; i++)
+    highest = fmax(highest, letters[i].y);
+  for (int i = 0, end; i < n; i = end) {
+    const char *over = NULL;
+    int n_covered = 0;
+    for (end = i; end < n && strcmp(letters[end].series, letters[i].series) == 0; end++)
+      n_covered += is_covered(letters, n, end, highest / PLACES, &over);
+    if (n_covered == end - i)
+      g_string_append_printf(picture->notes, "%s: all points are behind others, of %s\n", letters[i].series, over);
+    else if (n_covered > 0)
+      g_string_append_printf(picture->notes, "%s: %d of %d points are behind others, of %s\n", letters[i].series,
+                             n_covered, end - i, over);
+  }
+}
+
 Picture *plot_bubble(const BubblePoint *points, int n_points, gboolean joined, const char *title, GError **error) {
   Picture *picture = new_picture("bubble", title, n_points, error);
   if (picture == NULL)
@@ -26,6 +64,10 @@ Picture *plot_bubble(const BubblePoint *points, int n_points, gboolean joined, c
     picture_add_number(picture, points[i].closed_form);
     picture_end_row(picture);
   }
+  g_autofree Letter *letters = g_new(Letter, n_points);
+  for (int i = 0; i < n_points; i++)
+    letters[i] = (Letter){points[i].schedule, points[i].n_micro_batches, points[i].simulated};
+  note_covered(picture, letters, n_points);
   return picture;
 }
 
@@ -47,6 +89,11 @@ Picture *plot_mfu(const GpusPoint *points, int n_points, const char *title, GErr
     }
     picture_end_row(picture);
   }
+  g_autofree Letter *letters = g_new(Letter, n_points + 1);
+  for (int i = 0; picture != NULL && i < n_points; i++)
+    letters[i] = (Letter){points[i].series, points[i].n_gpus, points[i].value};
+  if (picture != NULL)
+    note_covered(picture, letters, n_points);
   return picture;
 }
 
