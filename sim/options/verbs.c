@@ -10,6 +10,7 @@
 #include "error.h"
 #include "no_memory.h"
 #include "parser.h"
+#include "plain_terminal.h"
 #include "suggest.h"
 
 static void print_usage(const VerbTable *table, FILE *out) {
@@ -126,6 +127,7 @@ int verbs_main(const VerbTable *table, int argc, char **argv) {
   hold_standard_streams();
   no_memory_ends(table->program);
   setlocale(LC_CTYPE, "");
+  plain_terminal_begin();
   int status = run(table, argc, argv, &error);
   if (error != NULL)
     status = report(table, error);
