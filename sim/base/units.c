@@ -113,6 +113,8 @@ static gboolean fail_unit(const char *text, const char *unit, UnitKind kind, GEr
   if (kind == UNIT_BYTES && unit[0] != '\0' && unit[1] == '\0' && strchr("kKMGT", unit[0]) != NULL)
     return fail_input(error, "found \"%.80s\", which may stand for %cB (powers of 1000) or %ciB (of 1024), %s", text,
                       unit[0] == 'K' ? 'k' : unit[0], unit[0] == 'k' ? 'K' : unit[0], expected);
+  if (unit[0] == '\0' && n_names == 1)
+    return fail_input(error, "found \"%.80s\" without a unit, expected \"%.80s %s\"", text, text, names[0]);
   if (unit[0] == '\0')
     return fail_input(error, "found \"%.80s\" without a unit, %s", text, expected);
   return fail_input(error, "found unit \"%.80s\" in \"%.80s\", %s", unit, text, expected);

@@ -159,6 +159,41 @@ static const char *servers_of_plan(const Plan *plan) {
   return servers_text(&plan->servers);
 }
 
+/* "4Mi" of "4Mi tokens" or "4Mitok". Owned by the caller; NULL: not so many tokens. */
+static char *number_of_tokens(const char *text) {
+  static const char *const units[] = {"tokens", "token", "tok"};
+  for (gsize i = 0; i < G_N_ELEMENTS(units); i++)
+    if (g_str_has_suffix(text, units[i]))
+      return g_strchomp(g_strndup(text, strlen(text) - strlen(units[i])));
+  return NULL;
+}
+
+/* In sequences, or in tokens, which are whole sequences. */
+static gboolean set_global_batch(PlanTarget *target, const char *what, const char *text, GError **error) {
+  gint64 *batch = &target->plan->global_batch;
+  const gint64 seq_len = target->plan->seq_len;
+  g_autofree char *tokens = number_of_tokens(text);
+  if (!units_parse_whole(tokens != NULL ? tokens : text, -G_MAXINT64, G_MAXINT64, batch, error)) {
+    g_prefix_error(error, "%s: ", what);
+    return FALSE;
+  }
+  if (*batch < 1)
+    return fail_input(error, "%s: found %" INT64 ", expected at least 1", what, *batch);
+  if (tokens == NULL)
+    return TRUE;
+  if (seq_len == 0)
+    return fail_input(error, "%s: found \"%.80s\", which needs %s: how many tokens a sequence has", what, text,
+                      target->is_column ? "seq_len" : "--seq-len");
+  const gint64 n_tokens = *batch;
+  *batch /= seq_len;
+  return n_tokens % seq_len == 0 ||
+         fail_impossible(error,
+                         "%s %.80s is no whole number of sequences of seq-len %" INT64 ": nearest are %" INT64
+                         " tokens (%" INT64 ") and %" INT64 " (%" INT64 ")",
+                         what, text, seq_len, MAX(*batch, 1) * seq_len, MAX(*batch, 1), (MAX(*batch, 1) + 1) * seq_len,
+                         MAX(*batch, 1) + 1);
+}
+
 static gboolean set_seq_lengths(PlanTarget *target, const char *what, const char *text, GError **error) {
   return seq_lengths_parse(what, text, &target->plan->seq_lengths, error);
 }
@@ -301,7 +336,8 @@ static const PlanField fields[] = {
      .is_open_at_0 = TRUE, .otherwise = ": about pp", .least = 1, .most = 1000000},
     {"micro-batch", "N", "sequences per micro-batch", PLAN_COUNT64, IN_PLAN(micro_batch), .is_open_at_0 = TRUE,
      .by_default = "1", .least = 1, .most = 1 << 20},
-    {"global-batch", "N", "sequences per step", PLAN_COUNT64, IN_PLAN(global_batch), .is_open_at_0 = TRUE,
+    {"global-batch", "N", "sequences per step, or tokens with --seq-len (4Mi tokens)", PLAN_COUNT64,
+     IN_PLAN(global_batch), .set = set_global_batch, .turn = 1, .is_open_at_0 = TRUE,
      .otherwise = ": micro-batch × dp × 4·pp, or × 1 without a pipeline", .least = 1,
      .most = G_GINT64_CONSTANT(1) << 40},
     {"seq-len", "N", "tokens per sequence", PLAN_COUNT64, IN_PLAN(seq_len), .is_open_at_0 = TRUE,

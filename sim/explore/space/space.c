@@ -414,6 +414,8 @@ static gboolean check_value(SpaceReader *reader, const SpaceAxis *axis, const ch
   reset(reader);
   if (strcmp(axis->name, "memory-cap") == 0)
     plan_options_set_default(&reader->options, "schedule", "auto");
+  if (strcmp(axis->name, "global-batch") == 0)
+    plan_options_set_default(&reader->options, "seq-len", "1"); /* of which tokens are whole numbers */
   plan_options_set_default(&reader->options, axis->name, value);
   g_autoptr(GError) problem = NULL;
   if ((plan_options_make_plan(&reader->options, &problem) &&
