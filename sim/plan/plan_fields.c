@@ -337,7 +337,7 @@ static const PlanField fields[] = {
     {"micro-batch", "N", "sequences per micro-batch", PLAN_COUNT64, IN_PLAN(micro_batch), .is_open_at_0 = TRUE,
      .by_default = "1", .least = 1, .most = 1 << 20},
     {"global-batch", "N", "sequences per step, or tokens with --seq-len (4Mi tokens)", PLAN_COUNT64,
-     IN_PLAN(global_batch), .set = set_global_batch, .turn = 1, .is_open_at_0 = TRUE,
+     IN_PLAN(global_batch), .set = set_global_batch, .turn = 2, .is_open_at_0 = TRUE,
      .otherwise = ": micro-batch × dp × 4·pp, or × 1 without a pipeline", .least = 1,
      .most = G_GINT64_CONSTANT(1) << 40},
     {"seq-len", "N", "tokens per sequence", PLAN_COUNT64, IN_PLAN(seq_len), .is_open_at_0 = TRUE,
