@@ -55,6 +55,7 @@ documented memory --model llama-3-8b --cluster dgx-h100 --dp 8 --zero 1 --offloa
 documented memory --params 7e9 --dp 8 --pp 4 --zero 1
 documented collective --cluster dgx-h100 --bytes 1MiB
 documented topology --cluster dgx-h100 --gpus 16 --route 0,9
+for kind in models clusters gpus schedules; do documented list $kind; done
 documented topology --cluster dgx-h100 --plan "--tp 4 --dp 2 --pp 2 --ep 2"
 documented explain $plan
 documented explain $plan --measured 10s

@@ -34,6 +34,7 @@ trace ../whole/trace.json --timeline step.svg --trace clock.json
 validate ../runs.csv --rows rows.csv
 fit ../runs.csv --cluster selene --output mine.yaml
 topology --cluster selene --gpus 16 --svg node.svg
+list schedules
 sweep $gpt2 --tp 1,2 --zero 0,1 --jobs 2 --output few.db --csv few.csv
 END
 printf 'layers,hidden,heads,cluster,step_time_s,source\n2,256,4,selene,1,a\n2,256,4,selene,2,b\n' >runs.csv

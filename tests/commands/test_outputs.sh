@@ -249,6 +249,43 @@ out_of_memory without read_as rows_per_s threads groups" validate runs.csv --jso
   result $? "numbers do not depend on the locale" ""
 }
 
+# what a terminal gets: of a locale without UTF-8, without colours, without a home to write to
+cat >terminal.py <<'END'
+import os, pty, subprocess, sys
+master, slave = pty.openpty()
+child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave)
+os.close(slave)
+try:
+    while got := os.read(master, 65536):
+        sys.stdout.buffer.write(got)
+except OSError: # all writers are gone
+    pass
+sys.exit(child.wait())
+END
+shown() { # variables and what to run
+  timeout 60 env -u DISPLAY TERM=xterm "$@" >out 2>err
+}
+not_ascii() { LC_ALL=C tr -d '\000-\177' <out | wc -c; }
+small="simulate --model gpt2 --cluster dgx-h100 --gpus 8"
+# shellcheck disable=SC2086
+shown LC_ALL=C python3 terminal.py "$stepsim" $small && [ "$(not_ascii)" -eq 0 ] && has_words "8 x h100;###" "$(cat out)"
+result $? "a terminal whose locale is C gets ASCII" "$(cat out err)"
+shown LC_ALL=C python3 terminal.py "$stepsim" schedule --pp nothing
+[ $? -eq 2 ] && [ "$(not_ascii)" -eq 0 ] && has_words "found \"nothing\"" "$(cat out)"
+result $? "and so do its errors" "$(cat out err)"
+# shellcheck disable=SC2086
+shown LC_ALL=C.UTF-8 python3 terminal.py "$stepsim" $small && has_words "8 × h100;█" "$(cat out)" && grep -q "$(printf '\033')" out
+result $? "one of UTF-8 gets bars and colours" "$(cat out err)"
+for without in NO_COLOR=1 TERM=dumb; do
+  # shellcheck disable=SC2086
+  shown LC_ALL=C.UTF-8 $without python3 terminal.py "$stepsim" $small && ! grep -q "$(printf '\033')" out
+  result $? "no colours with $without" "$(cat out err)"
+done
+if command -v gnuplot >/dev/null; then
+  shown HOME=/nowhere XDG_CACHE_HOME=/nowhere/cache "$stepsim" plot bubble --pp 4 --output home.svg && [ -s home.svg ]
+  result $? "pictures need no home and no display" "$(cat err)"
+fi
+
 # whatever --help says is written, and whatever is read: a file is refused that is both, before anything is written
 cp "$tests/../models/gpt2.json" read.json && ln -s read.json by_link.json && ln read.json by_link_too.json
 sum=$(cksum <read.json)
