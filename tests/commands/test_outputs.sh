@@ -286,6 +286,25 @@ if command -v gnuplot >/dev/null; then
   result $? "pictures need no home and no display" "$(cat err)"
 fi
 
+# which a page needs
+cat >lab.py <<'END'
+import subprocess, sys
+lab = subprocess.Popen([sys.argv[1], "lab", "--port", "0"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+print(lab.stderr.readline())
+lab.terminate()
+lab.wait()
+END
+timeout 60 env -u DISPLAY -u WAYLAND_DISPLAY python3 lab.py "$stepsim" >out 2>&1
+has_words "No browser was opened;DISPLAY and WAYLAND_DISPLAY are not set;by ssh, forward" "$(cat out)"
+result $? "without a display lab says where its page is" "$(cat out)"
+
+# what is validated adds up to the rows that intervals come from
+for kind in clusters frameworks gpus; do
+  "$stepsim" list $kind --json | sed -n 's/.*"published_steps" : \([0-9]*\).*/\1/p' | awk '{ n += $1 } END { print n }'
+done | sort -u >counted
+sed -n 's/.* rows: \([0-9]*\),.*/\1/p' "$tests/../topologies/published/prediction-errors.yaml" | awk '{ n += $1 } END { print n }' | cmp - counted
+result $? "list counts each published step once in every kind" "$(cat counted)"
+
 # whatever --help says is written, and whatever is read: a file is refused that is both, before anything is written
 cp "$tests/../models/gpt2.json" read.json && ln -s read.json by_link.json && ln read.json by_link_too.json
 sum=$(cksum <read.json)

@@ -74,9 +74,12 @@ TEST(errors_on_one_side_begin_at_the_prediction) {
   for (int i = 0; i < N_PLANS; i++)
     errors[i] = log(1.1);
   g_autofree char *text = table_text(errors);
-  assert_has(text, "{cluster: selene, framework: megatron-core, models: dense_in_a_domain, rows: 10, low: 1.000, high: "
-                   "1.100}");
-  assert_has(text, "{cluster: dgx-h100, framework: megatron-core, models: experts, rows: 10, low: 1.000, high: 1.100}");
+  /* |1 / 1.1 − 1| = 0.0909 */
+  assert_has(text,
+             "{cluster: selene, framework: megatron-core, models: dense_in_a_domain, rows: 10, error: 0.091, low: "
+             "1.000, high: 1.100}");
+  assert_has(text, "{cluster: dgx-h100, framework: megatron-core, models: experts, rows: 10, error: 0.091, low: 1.000, "
+                   "high: 1.100}");
   assert_has(text, "  dense_over_domains: 0.000 # 45 pairs of 1 sources");
   assert_has(text, "gpus: # of the rows\n  - a100-sxm4-80gb\n  - h100-sxm5-80gb\n");
 }
@@ -86,10 +89,14 @@ TEST(errors_on_one_side_begin_at_the_prediction) {
  * from either end: −0.4 and 0.3. */
 TEST(a_tenth_of_all_lies_beyond_either_end) {
   double errors[N_PLANS];
-  for (int i = 0; i < N_PLANS; i++)
+  double off = 0;
+  for (int i = 0; i < N_PLANS; i++) {
     errors[i] = 0.1 * (i - 5);
+    off += fabs(exp(-errors[i]) - 1) / N_PLANS;
+  }
   g_autofree char *text = table_text(errors),
-                  *expected = g_strdup_printf("rows: 10, low: %.3f, high: %.3f}", exp(-0.4), exp(0.3));
+                  *expected =
+                      g_strdup_printf("rows: 10, error: %.3f, low: %.3f, high: %.3f}", off, exp(-0.4), exp(0.3));
   assert_has(text, expected);
   /* Differences of two: 9 of 0.1, 8 of 0.2 … 1 of 0.9. One source of weight 1 has 1/45 each, half a source is beyond:
    * 0.8 · 1.5 is more than there is, so that it is the largest. */

@@ -415,6 +415,17 @@ TEST(axis_units_follow_the_span) {
     ck_assert_str_eq(time_unit_for(cases[i].span_ns).name, cases[i].name);
 }
 
+/* A letter covers those drawn before it: b those of a, as 0.501 and 0.5 are on one line of the 20 or so up to 0.501. */
+TEST(points_behind_others_are_named) {
+  static const BubblePoint points[] = {{"a", 8, 0.5, 0.5},   {"a", 16, 0.25, 0.25}, {"b", 8, 0.501, NAN},
+                                       {"b", 16, 0.25, NAN}, {"c", 8, 0.1, NAN},    {"c", 16, 0.25, NAN}};
+  g_autoptr(Picture) picture = plot_bubble(points, G_N_ELEMENTS(points), TRUE, "t", NULL);
+  ck_assert_str_eq(picture->notes->str, "a: all points are behind others, of b\n"
+                                        "b: 1 of 2 points are behind others, of c\n");
+  g_autoptr(Picture) apart = plot_bubble(points + 2, 1, TRUE, "t", NULL);
+  ck_assert_str_eq(apart->notes->str, "");
+}
+
 int main(void) {
   folder = g_dir_make_tmp("stepsim-test-XXXXXX", NULL);
   g_autofree char *gnuplot = g_find_program_in_path("gnuplot");
