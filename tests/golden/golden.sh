@@ -4,7 +4,7 @@
 # (--json), the Program (--dump), the trace (--trace) and the memory table (`memory --json`); of a sweep (`s` before its
 # number) and of the rows of `validate` one hash. Where a run exits 2 there is no hash: messages may change.
 # usage: golden.sh STEPSIM DRAW_PLANS SOURCE check [EVERY]   compares every EVERY-th line (default 1); prints TAP
-#        golden.sh STEPSIM DRAW_PLANS SOURCE update          writes golden.txt anew
+#        golden.sh STEPSIM DRAW_PLANS SOURCE update          writes golden.txt anew, of all files (without later.txt)
 #        golden.sh STEPSIM DRAW_PLANS SOURCE show LINE FOLDER  writes what line `LINE` (17, s3) is made of into FOLDER
 set -eu
 export LC_ALL=C
@@ -92,7 +92,7 @@ show)
   *) run_rows "$5" "$6" ;;
   esac
   ;;
-update) run_all 1 >"$golden.new" && mv "$golden.new" "$golden" ;;
+update) rm -f "$source/tests/golden/later.txt" && run_all 1 >"$golden.new" && mv "$golden.new" "$golden" ;;
 check)
   found=$(mktemp)
   trap 'rm -f "$found"' EXIT
