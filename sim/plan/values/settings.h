@@ -59,9 +59,9 @@ typedef struct Settings {
   const char *framework_file;    /* interned: its file, a name in topologies/frameworks or a path */
   const char *framework_product; /* interned: whose release it is (framework_releases.h); NULL: not known */
   const char *framework_release; /* interned: 0.14; NULL: not known */
-  FrameworkMemory memory; /* what the framework adds to memory; zeroed: nothing */
-  FrameworkTime time;     /* how the framework spends time; zeroed: unknown */
-  gboolean overlap_grad;  /* gradient collectives overlap with backward */
+  FrameworkMemory memory;        /* what the framework adds to memory; zeroed: nothing */
+  FrameworkTime time;            /* how the framework spends time; zeroed: unknown */
+  gboolean overlap_grad;         /* gradient collectives overlap with backward */
   int overlap_p2p; /* a rank computes while it sends to the next stage: 1 or 0; −1: the schedule's, or else 0 */
   gboolean overlap_param;      /* parameter gathers overlap with forward (and backward, ZeRO-3) */
   Axis order[N_AXES];          /* rank order, innermost first */
