@@ -9,7 +9,7 @@
 #include "command.h"
 #include "data_path.h"
 #include "error.h"
-#include "framework.h"
+#include "framework_releases.h"
 #include "json_values.h"
 #include "model.h"
 #include "parser.h"
@@ -215,17 +215,49 @@ static gboolean list_gpus(Listing *l, GError **error) {
   return TRUE;
 }
 
+static void list_framework(Listing *l, const char *name, const char *file) {
+  begin(l);
+  add_text(l, "name", name);
+  add_text(l, "file", file);
+  add_validated(l, file);
+  end(l);
+}
+
+/* As it is now, and its older releases that have a file of their own: "deepspeed", "deepspeed@0.11". */
+static gboolean list_product(Listing *l, const FrameworkProduct *product, GHashTable *listed, GError **error) {
+  g_auto(FrameworkChoice) now = {0};
+  if (!framework_choose(product->name, &now, error))
+    return FALSE;
+  const char *newer = now.file;
+  list_framework(l, product->name, now.file);
+  g_hash_table_add(listed, g_strdup(now.file));
+  for (guint i = product->releases->len; i-- > 0;) {
+    const FrameworkRelease *row = &g_array_index(product->releases, FrameworkRelease, i);
+    if (row->file == NULL || strcmp(row->file, newer) == 0)
+      continue;
+    g_autofree char *older = g_strconcat(product->name, "@", row->release != NULL ? row->release : row->since, NULL);
+    list_framework(l, older, row->file);
+    g_hash_table_add(listed, g_strdup(row->file));
+    newer = row->file;
+  }
+  return TRUE;
+}
+
+/* By the names of --framework: products, and files that are nobody's release. */
 static gboolean list_frameworks(Listing *l, GError **error) {
-  (void)error;
-  g_auto(GStrv) names = framework_names();
+  g_autoptr(FrameworkReleases) releases = framework_releases_read(error);
+  if (releases == NULL)
+    return FALSE;
+  g_auto(GStrv) names = framework_choices();
+  g_autoptr(GHashTable) listed = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
   for (guint i = 0; i < l->seen->len; i++)
     count(l, nth(l, i)->framework, nth(l, i));
-  for (char **name = names; *name != NULL; name++) {
-    begin(l);
-    add_text(l, "name", *name);
-    add_validated(l, *name);
-    end(l);
-  }
+  for (guint i = 0; i < releases->products->len; i++)
+    if (!list_product(l, releases->products->pdata[i], listed, error))
+      return FALSE;
+  for (char **name = names; *name != NULL; name++)
+    if (framework_product_find(releases, *name) == NULL && !g_hash_table_contains(listed, *name))
+      list_framework(l, *name, *name);
   return TRUE;
 }
 

@@ -141,11 +141,11 @@ cat >ds.json <<'END'
 }
 END
 run simulate --plan ds.json --model llama-3-8b --cluster dgx-h100 --gpus 16 --seq-len 2048 --json
-has_options "a configuration of DeepSpeed's is a plan" "--global-batch 64 ;--zero 3 ;--framework deepspeed-coalesced;--offload-optimizer host"
+has_options "a configuration of DeepSpeed's is a plan" "--global-batch 64 ;--zero 3 ;--framework deepspeed ;--offload-optimizer host"
 expect "whose gaps are named" 0 "ds.json:7: zero_optimization.stage3_max_live_parameters 1000000000: not understood;--recompute"
 sed -i 's/"train_batch_size": 64/"train_batch_size": "auto"/' ds.json
 run simulate --plan ds.json --model llama-3-8b --cluster dgx-h100 --gpus 16 --json
-has_options "what Transformers fills in follows from the GPUs" "--global-batch 16 ;--framework deepspeed-transformers"
+has_options "what Transformers fills in follows from the GPUs" "--global-batch 16 ;--framework deepspeed"
 cat >titan.toml <<'END'
 [training]
 local_batch_size = 2
@@ -163,7 +163,7 @@ log_freq = 10
 END
 run simulate --plan titan.toml --model llama-3-8b --cluster dgx-h100 --gpus 16 --json
 has_options "a configuration of torchtitan's is a plan" "--tp 2 ;--micro-batch 2 --global-batch 16 --seq-len 2048 --zero 3 \
---recompute full --sequence-parallel on;--framework torchtitan-compiled-loss;--zero-ranks 4"
+--recompute full --sequence-parallel on;--framework torchtitan ;--zero-ranks 4"
 compiled=$(sed -n 's/^  "step_time_s" : \([0-9.]*\),/\1/p' out)
 sed 's/^enable = true/enable = false/' titan.toml >eager.toml
 run simulate --plan eager.toml --model llama-3-8b --cluster dgx-h100 --gpus 16 --json

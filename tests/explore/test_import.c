@@ -44,7 +44,7 @@ static const struct {
 static const char *const models[] = {"gpt2", "llama-3-8b", "qwen2.5-7b", "mixtral-8x7b", "gpt3-1.3b"};
 
 /* The framework each file is read as. */
-static const char *const frameworks[N_LAUNCHES] = {"megatron-core", "deepspeed-coalesced", "torchtitan"};
+static const char *const frameworks[N_LAUNCHES] = {"megatron-core", "deepspeed", "torchtitan-eager"};
 
 static void draw(PlanOptions *options, guint64 number) {
   guint64 state = splitmix(number);

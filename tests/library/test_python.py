@@ -315,6 +315,7 @@ class Installed(unittest.TestCase):
             python = installed.parent / "python3" / "dist-packages"
             shutil.copytree(package, python / "stepsim")
             shutil.copy(library, installed)
+            os.symlink(Path(SOURCE) / "topologies", models.parent / "topologies")
             config = json.loads((Path(SOURCE) / "models/gpt2.json").read_text())
             (models / "gpt2.json").write_text(json.dumps({**config, "n_layer": 2}))
             built = self.said(package.parent)

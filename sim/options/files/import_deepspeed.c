@@ -198,14 +198,6 @@ static char *text_of(JsonNode *node) {
   }
 }
 
-/* Transformers fills in what is "auto" when it starts. */
-static gboolean is_of_transformers(const PlanFile *file) {
-  for (guint i = 0; i < file->notices->len; i++)
-    if (strstr(file->notices->pdata[i], " auto: ") != NULL)
-      return TRUE;
-  return FALSE;
-}
-
 static void add_member(Import *import, const char *key, JsonNode *node, guint line) {
   g_autofree char *text = text_of(node);
   if (strcmp(text, "auto") != 0) {
@@ -254,7 +246,7 @@ gboolean import_deepspeed(PlanFile *file, gint64 gpus, GError **error) {
   if (!check_keys(&import, error))
     return FALSE;
   file->format = "DeepSpeed's configuration";
-  plan_file_add(file, "framework", is_of_transformers(file) ? "deepspeed-transformers" : "deepspeed-coalesced", 1);
+  plan_file_add(file, "framework", "deepspeed", 1);
   read_batch(&import);
   read_zero(&import);
   read_precision(&import);

@@ -226,7 +226,7 @@ gboolean import_torchtitan(PlanFile *file, const char *text, gint64 gpus, GError
   file->format = "torchtitan's configuration";
   const gboolean is_compiled =
       import_is(&import, "compile.enable", "true") || import_is(&import, "training.compile", "true");
-  import_set(&import, "compile.enable", "framework", is_compiled ? "torchtitan-compiled-loss" : "torchtitan");
+  import_set(&import, "compile.enable", "framework", is_compiled ? "torchtitan" : "torchtitan-eager");
   if (degree(&import, PARALLEL "tensor_parallel_degree") > 1) /* it always does */
     import_set(&import, PARALLEL "tensor_parallel_degree", "sequence-parallel", "on");
   read_data_parallelism(&import);
