@@ -15,5 +15,11 @@ if ! node -e 'process.exit(Number(process.versions.node.split(".")[0] < 18))' 2>
 fi
 stepsim=$(realpath "$1")
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+cleanup() { # the browser may still be writing there
+  for _ in 1 2 3 4 5; do
+    ! rm -rf "$folder" 2>/dev/null || return 0
+    sleep 1
+  done
+}
+trap cleanup EXIT
 node "$(dirname "$0")/page.mjs" "$chromium" "$stepsim" "$folder" "${2:-40}"

@@ -44,7 +44,7 @@ class Lab {
   freeze() {
     for (const id of ['plan', 'machine', 'part-help']) $(id).inert = true
     for (const id of ['strip', 'undo', 'redo', 'copy-link']) $(id).hidden = true
-    $('bar').querySelector('h1').textContent = 'stepsim: a predicted step'
+    document.title = $('bar').querySelector('h1').textContent = 'stepsim: a predicted step'
   }
 
   machine() {

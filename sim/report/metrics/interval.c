@@ -255,7 +255,7 @@ char *interval_basis_text(const Interval *interval) {
   case INTERVAL_UNDESCRIBED:
     return g_strdup("no framework, its overheads are left out");
   case INTERVAL_NEW_GPU:
-    return g_strdup("a GPU without published steps");
+    return g_strdup("a GPU without published steps, assumed to be no worse");
   default:
     return NULL;
   }
