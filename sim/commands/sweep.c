@@ -73,6 +73,7 @@ static const char example[] =
 static gboolean parse_options(SweepOptions *o, int *argc, char ***argv, GError **error) {
   *o = (SweepOptions){.top = OPTION_NOT_GIVEN};
   sweep_request_init(&o->request);
+  o->request.verb = "stepsim sweep";
   g_autoptr(Parser) parser = parser_new(
       NULL, "Predicts every configuration of a space and lists the best, the Pareto front and why the rest failed.",
       example);

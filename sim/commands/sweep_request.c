@@ -90,7 +90,7 @@ static gboolean check_size(const SweepRequest *request, const SweepSetup *setup,
 
 gboolean sweep_request_setup(SweepRequest *request, SweepSetup *setup, GError **error) {
   if ((request->space_file != NULL && !space_read(request->space, request->space_file, error)) ||
-      !space_take_plan(request->space, "stepsim sweep", error))
+      !space_take_plan(request->space, request->verb, error))
     return FALSE;
   space_set_memory_margin(request->space, &request->margin);
   if (!space_finish(request->space, error))

@@ -7,7 +7,8 @@
 typedef struct {
   Space *space;                                   /* owned; the setup takes it over */
   char *space_file, *price, *prune, *margin_text; /* NULL: not given */
-  gint jobs;                                      /* or OPTION_NOT_GIVEN, as the next */
+  const char *verb; /* whose lines on standard error tell how a plan was read; NULL: nothing is said */
+  gint jobs;        /* or OPTION_NOT_GIVEN, as the next */
   gint64 limit, sample, sample_seed;
   /* parsed */
   double dollars_per_hour; /* < 0: the clusters' own */

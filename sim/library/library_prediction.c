@@ -105,13 +105,17 @@ const StepsimOption *stepsim_option(size_t i) {
 
 /* From nothing typed to a plan and its training run, as asked for. */
 static gboolean read_options(StepsimDescription *d, const char *const *options, GError **error) {
-  for (int i = 0; i < plan_n_fields(); i++)
+  for (int i = 0; i < plan_n_fields(); i++) {
     g_clear_pointer(&d->plan.texts[i], g_free);
+    g_clear_pointer(&d->plan.origins[i], g_free);
+  }
   g_clear_pointer(&d->plan.repeated, g_strfreev);
+  g_clear_pointer(&d->plan.plan_files, g_strfreev);
+  g_clear_pointer(&d->plan.file, plan_file_free);
   training_options_clear(&d->training);
   d->training.gpu_hours = 0;
   return library_set_options(d->parser, options, refused, error) && training_options_finish(&d->training, error) &&
-         plan_options_finish(&d->plan, error);
+         plan_options_take_file(&d->plan, NULL, error) && plan_options_finish(&d->plan, error);
 }
 
 static TrainingOptions training_copy(const TrainingOptions *training) {

@@ -163,6 +163,18 @@ class Answers(unittest.TestCase):
             self.assertIn("<svg", prediction._repr_svg_())
             self.assertIn("data:image/svg+xml;base64,", shown)
 
+    def test_a_plan_may_come_from_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plan = Path(folder) / "plan.yaml"
+            plan.write_text("tp: 2\nzero: 1\n")
+            described = stepsim.open("gpt2", "dgx-h100")
+            found = described.predict(plan=str(plan), gpus=8)
+            self.assertEqual((found.tp, found.zero), (2, 1))
+            self.assertEqual(described.predict(plan=str(plan), gpus=8, tp=4).tp, 4)
+            self.assertEqual(described.predict(gpus=8).tp, 1)
+            with self.assertRaisesRegex(stepsim.BadInput, "nosuch.yaml"):
+                described.predict(plan="nosuch.yaml", gpus=8)
+
     def test_descriptions_may_be_dicts_and_files(self):
         config = json.loads((Path(SOURCE) / "models/llama-3-70b.json").read_text())
         named = stepsim.predict(**WHAT, **PLAN)

@@ -209,7 +209,8 @@ gboolean space_take_plan(Space *space, const char *verb, GError **error) {
   space->plan = plan_file_read(space->plan_files[g_strv_length(space->plan_files) - 1], gpus, error);
   if (space->plan == NULL)
     return FALSE;
-  plan_file_tell(space->plan, space_given(space, "framework") != NULL, verb);
+  if (verb != NULL)
+    plan_file_tell(space->plan, space_given(space, "framework") != NULL, verb);
   return take_entries(space, space->plan, error);
 }
 
