@@ -6,6 +6,7 @@ import gc
 import io
 import json
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -162,6 +163,16 @@ class Answers(unittest.TestCase):
         if prediction._repr_svg_() is not None:
             self.assertIn("<svg", prediction._repr_svg_())
             self.assertIn("data:image/svg+xml;base64,", shown)
+
+    def test_what_goes_to_another_process(self):
+        found = stepsim.predict(model="gpt2", cluster="dgx-h100", gpus=8)
+        self.assertEqual(pickle.loads(pickle.dumps(found.row)), found.row)
+        with self.assertRaisesRegex(TypeError, "hand over its .row"):
+            pickle.dumps(found)
+        with self.assertRaises(stepsim.DoesNotFit) as raised:
+            stepsim.predict(model="llama-3-70b", cluster="dgx-h100", gpus=8, must_fit=True)
+        self.assertEqual(str(pickle.loads(pickle.dumps(raised.exception))), str(raised.exception))
+        self.assertTrue("mfu" in found and "nothing" not in found)
 
     def test_a_plan_may_come_from_a_file(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -149,6 +149,14 @@ class Prediction:
             self._parsed = json.loads(self.json)
         return self._parsed[key]
 
+    def __contains__(self, key: str) -> bool:
+        return key in json.loads(self.json)
+
+    __iter__ = None  # it has members, but is no sequence of them
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a prediction stays in its process: hand over its .row or .json")
+
     def arrays(self) -> dict[str, numpy.ndarray]:
         """Every event: the arrays of `stepsim simulate --trace FILE.npz`. Not to be written to."""
         import numpy

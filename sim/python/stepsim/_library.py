@@ -32,9 +32,12 @@ class Impossible(Error):
 class DoesNotFit(Impossible):
     """The plan needs more memory than there is; `prediction` has its numbers all the same."""
 
-    def __init__(self, message: str, prediction: Prediction):
+    def __init__(self, message: str, prediction: Prediction | None = None):
         super().__init__(message)
         self.prediction = prediction
+
+    def __reduce__(self) -> Any:  # to another process, where the prediction is not
+        return (DoesNotFit, (str(self),))
 
 
 def _declarations() -> str:
@@ -128,8 +131,8 @@ def row_of(row: Any) -> dict[str, Any]:
 
 def value_text(name: str, value: Any) -> str:
     """A value as its option takes it on the command line."""
-    if hasattr(value, "item"):  # numpy's scalars
-        value = value.item()
+    if hasattr(value, "tolist"):  # numpy's scalars and arrays
+        value = value.tolist()
     if value is True or value is False:
         return "on" if value else "off"
     if isinstance(value, float):
