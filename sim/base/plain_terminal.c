@@ -73,30 +73,23 @@ static ssize_t write_plain(void *data, const char *bytes, size_t n) {
   return write_all(terminal->fd, out->str, out->len) ? (ssize_t)n : 0;
 }
 
-static int close_plain(void *data) {
-  g_free(data);
-  return 0;
-}
-
 /* `stream` itself if it is no such terminal. */
-static FILE *plain(FILE *stream) {
+static FILE *plain(FILE *stream, Terminal *terminal) {
   const int fd = fileno(stream);
   if (fd < 0 || !isatty(fd))
     return stream;
-  Terminal *terminal = g_new0(Terminal, 1);
-  terminal->fd = fd;
-  FILE *in_front = fopencookie(terminal, "w", (cookie_io_functions_t){.write = write_plain, .close = close_plain});
-  if (in_front == NULL) {
-    g_free(terminal);
+  *terminal = (Terminal){.fd = fd};
+  FILE *in_front = fopencookie(terminal, "w", (cookie_io_functions_t){.write = write_plain});
+  if (in_front == NULL)
     return stream;
-  }
   setvbuf(in_front, NULL, stream == stderr ? _IONBF : _IOLBF, 0);
   return in_front;
 }
 
 void plain_terminal_begin(void) {
+  static Terminal out, errors; /* to the end of the process */
   if (g_get_charset(NULL))
     return;
-  stdout = plain(stdout);
-  stderr = plain(stderr);
+  stdout = plain(stdout, &out);
+  stderr = plain(stderr, &errors);
 }
