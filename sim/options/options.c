@@ -201,14 +201,46 @@ static gboolean set_fields(PlanOptions *o, GError **error) {
 
 /* --- a plan's file --- */
 
-void plan_file_tell(const PlanFile *file, gboolean is_framework_typed, const char *verb) {
+static const PlanFileNotice *nth_notice(const PlanFile *file, guint i) {
+  return &g_array_index(file->notices, PlanFileNotice, i);
+}
+
+/* One line for all that are left of the first one's message. `told`, of all notices, is set. */
+static char *joined_notices(const PlanFile *file, guint first, gboolean *told) {
+  GString *line = g_string_new(NULL);
+  g_autoptr(GString) options = g_string_new(NULL);
+  for (guint i = first; i < file->notices->len; i++) {
+    const PlanFileNotice *notice = nth_notice(file, i);
+    if (told[i] || strcmp(notice->message, nth_notice(file, first)->message) != 0)
+      continue;
+    told[i] = TRUE;
+    g_string_append_printf(line, i == first ? "%u: %s" : ", line %u: %s", notice->line, notice->what);
+    g_autofree char *option = g_strdup_printf(" --%s", notice->option != NULL ? notice->option : "");
+    if (notice->option != NULL && strstr(options->str, option) == NULL)
+      g_string_append_printf(options, "%s%s", options->len > 0 ? "," : "", option);
+  }
+  g_string_append_printf(line, ": %s%s%s", nth_notice(file, first)->message, options->len > 0 ? ":" : "", options->str);
+  return g_string_free(line, FALSE);
+}
+
+void plan_file_tell(const PlanFile *file, PlanFileTyped typed, gconstpointer options, const char *verb) {
   if (launcher_n_processes() > 1 && strcmp(launcher_rank(), "0") != 0)
     return;
-  if (file->format != NULL && !is_framework_typed)
+  if (file->format != NULL && typed(options, "framework") == NULL)
     g_printerr("%s: notice: %s: read as %s, --framework %s\n", verb, file->path, file->format,
                plan_file_text(file, "framework"));
+  g_autofree gboolean *told = g_new0(gboolean, file->notices->len);
   for (guint i = 0; i < file->notices->len; i++)
-    g_printerr("%s: notice: %s\n", verb, (const char *)file->notices->pdata[i]);
+    told[i] = nth_notice(file, i)->option != NULL && typed(options, nth_notice(file, i)->option) != NULL;
+  for (guint i = 0; i < file->notices->len; i++)
+    if (!told[i]) {
+      g_autofree char *line = joined_notices(file, i, told);
+      g_printerr("%s: notice: %s:%s\n", verb, file->path, line);
+    }
+}
+
+static const char *typed_text(gconstpointer options, const char *option) {
+  return plan_options_typed(options, option);
 }
 
 /* What one entry says, unless it was typed. `is_typed`: of the field that may be repeated. */
@@ -244,7 +276,7 @@ gboolean plan_options_take_file(PlanOptions *options, const char *verb, GError *
   if (options->file == NULL)
     return FALSE;
   if (verb != NULL)
-    plan_file_tell(options->file, plan_options_typed(options, "framework") != NULL, verb);
+    plan_file_tell(options->file, typed_text, options, verb);
   for (guint i = 0; i < options->file->entries->len; i++)
     take_entry(options, &g_array_index(options->file->entries, PlanFileEntry, i), is_repeated);
   return TRUE;

@@ -50,12 +50,14 @@ PlanFile *plan_options_file(const PlanOptions *options, const char *path);
  * goes before what `options` have already. INPUT. */
 gboolean plan_options_read_text(PlanOptions *options, const char *text, PlanOptionSet set, const char *verb,
                                 GError **error);
-/* Print a plan file's notices, and which framework it was read as, if that was not typed. */
-void plan_file_tell(const PlanFile *file, gboolean is_framework_typed, const char *verb);
+/* Print a plan file's notices that no typed option makes superfluous, a line for those of one message, and which
+ * framework it was read as, if that was not typed. `typed` is the text of an option in `options`; NULL: none. */
+typedef const char *(*PlanFileTyped)(gconstpointer options, const char *option);
+void plan_file_tell(const PlanFile *file, PlanFileTyped typed, gconstpointer options, const char *verb);
 /* Help of --model, --cluster and --plan. */
 extern const char options_model_help[], options_cluster_help[], options_plan_help[];
-/* cluster_read(), and what looks wrong in the cluster (topology_notices()) on standard error: once per run of a verb, from
- * one of its processes; nothing where no verb runs. */
+/* cluster_read(), and what looks wrong in the cluster (topology_notices()) on standard error: once per run of a verb,
+ * from one of its processes; nothing where no verb runs. */
 Cluster *options_read_cluster(const char *file, GError **error);
 /* Fill only the plan; again, if values changed, which sets only what follows the first that did. INPUT for a wrong
  * value, IMPOSSIBLE for two that clash. */

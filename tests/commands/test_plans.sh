@@ -135,6 +135,7 @@ cat >ds.json <<'END'
   "zero_optimization": {
     "stage": 3,
     "stage3_max_live_parameters": 1e9,
+    "stage3_of_later": 1e9,
     "offload_optimizer": {"device": "cpu"}
   },
   "steps_per_print": 10
@@ -142,7 +143,9 @@ cat >ds.json <<'END'
 END
 run simulate --plan ds.json --model llama-3-8b --cluster dgx-h100 --gpus 16 --seq-len 2048 --json
 has_options "a configuration of DeepSpeed's is a plan" "--global-batch 64 ;--zero 3 ;--framework deepspeed ;--offload-optimizer host"
-expect "whose gaps are named" 0 "ds.json:7: zero_optimization.stage3_max_live_parameters 1000000000: not understood;--recompute"
+expect "whose gaps are named" 0 "ds.json:8: zero_optimization.stage3_of_later 1000000000: not understood;which layers are recomputed: said by the program, not here: --recompute"
+has_words "notice" "$(cat err)" && ! grep -q -e '--seq-len\|max_live' err
+result $? "but not those that are typed or harmless" "$(cat err)"
 sed -i 's/"train_batch_size": 64/"train_batch_size": "auto"/' ds.json
 run simulate --plan ds.json --model llama-3-8b --cluster dgx-h100 --gpus 16 --json
 has_options "what Transformers fills in follows from the GPUs" "--global-batch 16 ;--framework deepspeed"

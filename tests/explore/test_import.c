@@ -108,9 +108,10 @@ static void check_same(const PlanOptions *a, const PlanOptions *b, const char *p
   g_file_get_contents(path, &text, NULL, NULL);
   ck_assert_msg(predict_step(NULL, b->model, b->cluster, b->plan, &y, &error), "%s\n%s",
                 error != NULL ? error->message : "", text);
-  for (guint i = 0; i < b->file->notices->len; i++)
-    ck_assert_msg(strstr(b->file->notices->pdata[i], "not understood") == NULL, "%s",
-                  (const char *)b->file->notices->pdata[i]);
+  for (guint i = 0; i < b->file->notices->len; i++) {
+    const PlanFileNotice *notice = &g_array_index(b->file->notices, PlanFileNotice, i);
+    ck_assert_msg(strstr(notice->message, "not understood") == NULL, "%s: %s", notice->what, notice->message);
+  }
   g_autoptr(GString) typed = g_string_new(NULL);
   for (int i = 0; i < plan_n_fields(); i++)
     if (a->texts[i] != NULL || b->texts[i] != NULL)

@@ -200,6 +200,10 @@ gboolean space_read(Space *space, const char *path, GError **error) {
   return file != NULL && take_entries(space, file, error);
 }
 
+static const char *given_text(gconstpointer space, const char *option) {
+  return space_given(space, option);
+}
+
 gboolean space_take_plan(Space *space, const char *verb, GError **error) {
   gint64 gpus = 0;
   if (space->plan_files == NULL)
@@ -210,7 +214,7 @@ gboolean space_take_plan(Space *space, const char *verb, GError **error) {
   if (space->plan == NULL)
     return FALSE;
   if (verb != NULL)
-    plan_file_tell(space->plan, space_given(space, "framework") != NULL, verb);
+    plan_file_tell(space->plan, given_text, space, verb);
   return take_entries(space, space->plan, error);
 }
 

@@ -94,15 +94,27 @@ void import_set_recipe(Import *import, const char *key, const double bytes[5]) {
     import_set(import, key, "recipe", "w%g+g%g+p%g+m%g+v%g", bytes[0], bytes[1], bytes[2], bytes[3], bytes[4]);
 }
 
+/* Takes the message. */
+static void add_notice(Import *import, const char *key, const char *option, char *message) {
+  const char *text = import_text(import, key);
+  const PlanFileNotice notice = {
+      g_strdup_printf("%s%s%.80s", key, text != NULL && *text != '\0' ? " " : "", text != NULL ? text : ""), message,
+      option, line_of(import, key)};
+  g_array_append_val(import->file->notices, notice);
+}
+
 void import_notice(Import *import, const char *key, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  g_autofree char *message = g_strdup_vprintf(format, arguments);
+  add_notice(import, key, NULL, g_strdup_vprintf(format, arguments));
   va_end(arguments);
-  const char *text = import_text(import, key);
-  g_ptr_array_add(import->file->notices,
-                  g_strdup_printf("%s:%u: %s%s%.80s: %s", import->file->path, line_of(import, key), key,
-                                  text != NULL && *text != '\0' ? " " : "", text != NULL ? text : "", message));
+}
+
+void import_ask(Import *import, const char *key, const char *option, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  add_notice(import, key, option, g_strdup_vprintf(format, arguments));
+  va_end(arguments);
 }
 
 static const ImportRow *row_of(const Import *import, const char *key) {

@@ -26,7 +26,7 @@ typedef enum {
 typedef struct {
   const char *key; /* one that ends with * stands for all that begin so */
   ImportUse use;
-  const char *option;
+  const char *option; /* of IMPORT_READ: the one that says the same, if there is one */
   size_t offset;
 } ImportRow;
 
@@ -58,8 +58,9 @@ gint64 import_product(gint64 a, gint64 b);
 void import_set(Import *import, const char *key, const char *option, const char *format, ...) G_GNUC_PRINTF(4, 5);
 /* Bytes per parameter of weights, gradients, master copy and each moment, by the name of a preset where one is that. */
 void import_set_recipe(Import *import, const char *key, const double bytes[5]);
-/* "file:line: key text: …" */
+/* "file:line: key text: …"; by import_ask() only where `option`, which says the same, is not typed. */
 void import_notice(Import *import, const char *key, const char *format, ...) G_GNUC_PRINTF(3, 4);
+void import_ask(Import *import, const char *key, const char *option, const char *format, ...) G_GNUC_PRINTF(4, 5);
 
 gboolean import_megatron(PlanFile *file, const char *text, gint64 gpus, GError **error);
 gboolean import_deepspeed(PlanFile *file, gint64 gpus, GError **error);

@@ -13,17 +13,17 @@ enum { DEFAULT_BUCKET = 500000000 };
 
 static const ImportRow rows[] = {{"train_batch_size", IMPORT_OPTION, "global-batch"},
                                  {"train_micro_batch_size_per_gpu", IMPORT_OPTION, "micro-batch"},
-                                 {"gradient_accumulation_steps", IMPORT_READ},
+                                 {"gradient_accumulation_steps", IMPORT_READ, "global-batch"},
                                  {"tensor_parallel.autotp_size", IMPORT_OPTION, "tp"},
                                  {"pipeline.stages", IMPORT_OPTION, "pp"},
                                  {"pipeline.activation_checkpoint_interval", IMPORT_READ},
                                  {"pipeline.partition_method", IMPORT_READ},
-                                 {"sequence_parallel_size", IMPORT_READ},
+                                 {"sequence_parallel_size", IMPORT_READ, "cp"},
                                  {ZERO "stage", IMPORT_OPTION, "zero"},
-                                 {ZERO "overlap_comm", IMPORT_READ},
-                                 {ZERO "reduce_bucket_size", IMPORT_READ},
-                                 {ZERO "allgather_bucket_size", IMPORT_READ},
-                                 {ZERO "stage3_prefetch_bucket_size", IMPORT_READ},
+                                 {ZERO "overlap_comm", IMPORT_READ, "overlap-grad"},
+                                 {ZERO "reduce_bucket_size", IMPORT_READ, "bucket"},
+                                 {ZERO "allgather_bucket_size", IMPORT_READ, "bucket"},
+                                 {ZERO "stage3_prefetch_bucket_size", IMPORT_READ, "prefetch"},
                                  {ZERO "mics_shard_size", IMPORT_READ},
                                  {ZERO "offload_optimizer.device", IMPORT_READ},
                                  {ZERO "offload_optimizer.ratio", IMPORT_READ},
@@ -43,10 +43,14 @@ static const ImportRow rows[] = {{"train_batch_size", IMPORT_OPTION, "global-bat
                                  {ZERO "allgather_partitions", IMPORT_UNUSED},
                                  {ZERO "round_robin_gradients", IMPORT_UNUSED},
                                  {ZERO "sub_group_size", IMPORT_UNUSED},
+                                 {ZERO "stage3_max_live_parameters", IMPORT_UNUSED},
+                                 {ZERO "stage3_max_reuse_distance", IMPORT_UNUSED},
+                                 {ZERO "stage3_param_persistence_threshold", IMPORT_UNUSED},
                                  {ZERO "offload_optimizer.*", IMPORT_UNUSED},
                                  {ZERO "offload_param.*", IMPORT_UNUSED},
                                  /* numbers' ranges, checkpoints, logs */
                                  {ZERO "stage3_gather_16bit_weights_on_model_save", IMPORT_UNUSED},
+                                 {ZERO "gather_16bit_weights_on_model_save", IMPORT_UNUSED},
                                  {ZERO "stage3_gather_fp16_weights_on_model_save", IMPORT_UNUSED},
                                  {ZERO "elastic_checkpoint", IMPORT_UNUSED},
                                  {ZERO "load_from_fp32_weights", IMPORT_UNUSED},
@@ -74,6 +78,9 @@ static const ImportRow rows[] = {{"train_batch_size", IMPORT_OPTION, "global-bat
 
 /* --- what it comes to --- */
 
+/* Where Transformers fills in "auto" from its own arguments, too. */
+static const char in_program[] = "said by the program, not here";
+
 static gboolean is_on(const Import *import, const char *key) {
   return import_is(import, key, "true");
 }
@@ -91,9 +98,10 @@ static void read_batch(Import *import) {
     import_set(import, "train_batch_size", "micro-batch", "%" INT64, whole / in_step);
   else if (whole == 0 && micro > 0 && dp > 0)
     import_set(import, "train_micro_batch_size_per_gpu", "global-batch", "%" INT64, import_product(micro, in_step));
-  else if (whole == 0 || micro == 0)
-    import_notice(import, steps, "how large the %s is follows from --gpus, which is missing",
-                  whole == 0 ? "step's batch" : "micro-batch");
+  else if ((whole == 0) != (micro == 0))
+    import_ask(import, steps, whole == 0 ? "global-batch" : "micro-batch",
+               "how large the %s is follows from --gpus, which is missing",
+               whole == 0 ? "step's batch" : "micro-batch");
 }
 
 static const char *tier_of(Import *import, const char *key) {
@@ -133,7 +141,7 @@ static void read_zero(Import *import) {
   if (import_find(import, prefetch) != NULL && import_count(import, prefetch, 1) == 0)
     import_set(import, prefetch, "overlap-param", "off");
   else if (import_find(import, prefetch) != NULL)
-    import_notice(import, prefetch, "taken for one layer ahead, or as the framework has it (--prefetch)");
+    import_ask(import, prefetch, "prefetch", "taken for one layer ahead, or as the framework has it");
   if (import_count(import, ZERO "mics_shard_size", 0) > 0)
     import_set(import, ZERO "mics_shard_size", "zero-ranks", "%" INT64,
                import_count(import, ZERO "mics_shard_size", 0));
@@ -162,8 +170,9 @@ static void read_checkpoints(Import *import) {
     import_set(import, interval, "recompute", "full:%" INT64, n);
   else if (is_on(import, to_host))
     import_set(import, to_host, "recompute", "full");
-  import_notice(import, "sequences", "how long they are%s is said by the program, not here: --seq-len%s",
-                is_pipeline ? "" : ", and whether layers are recomputed,", is_pipeline ? "" : ", --recompute");
+  import_ask(import, "length of sequences", "seq-len", "%s", in_program);
+  if (!is_pipeline)
+    import_ask(import, "which layers are recomputed", "recompute", "%s", in_program);
   if (is_on(import, to_host))
     import_set(import, to_host, "offload-activations", "host");
 }
@@ -175,7 +184,7 @@ static void read_optimizer(Import *import) {
   if (g_ascii_strcasecmp(type, "onebitadam") == 0)
     import_set(import, "optimizer.type", "compress-grad", "onebit");
   else
-    import_notice(import, "optimizer.type", "taken for Adam; --recipe says what an optimizer holds");
+    import_ask(import, "optimizer.type", "recipe", "taken for Adam; what an optimizer holds is said by an option");
 }
 
 /* --- from the file --- */
@@ -205,11 +214,10 @@ static void add_member(Import *import, const char *key, JsonNode *node, guint li
     return;
   }
   for (const ImportRow *row = rows; row->key != NULL; row++)
-    if (row->use != IMPORT_UNUSED && strcmp(row->key, key) == 0)
-      g_ptr_array_add(import->file->notices,
-                      g_strdup_printf("%s:%u: %s auto: Transformers fills that in from its own arguments, say it by "
-                                      "an option",
-                                      import->file->path, line, key));
+    if (row->use != IMPORT_UNUSED && strcmp(row->key, key) == 0) {
+      const PlanFileNotice notice = {g_strconcat(key, " auto", NULL), g_strdup(in_program), row->option, line};
+      g_array_append_val(import->file->notices, notice);
+    }
 }
 
 static void add_members(Import *import, const JsonFile *json, JsonObject *object, const char *before) {
@@ -257,6 +265,6 @@ gboolean import_deepspeed(PlanFile *file, gint64 gpus, GError **error) {
     import_set(&import, "sequence_parallel_size", "cp-comm", "ulysses");
   }
   if (import_find(&import, "pipeline.partition_method") != NULL)
-    import_notice(&import, "pipeline.partition_method", "layers are cut as --pipeline-layout says");
+    import_ask(&import, "pipeline.partition_method", "pipeline-layout", "layers are cut as an option says");
   return import_take(&import, error);
 }

@@ -254,7 +254,7 @@ static gint64 chunks_of(Import *import, gint64 pp) {
   if (n_each > 0 && n_layers > 0)
     return n_layers / import_product(pp, n_each);
   if (has(import, per_stage))
-    import_notice(import, per_stage, "chunks follow from --num-layers, which is not there: --chunks says them");
+    import_ask(import, per_stage, "chunks", "chunks follow from --num-layers, which is not there");
   return chunks_of_layout(import, pp);
 }
 
@@ -321,7 +321,7 @@ static void read_sharding(Import *import) {
   if (n > 1 && data_ranks(import) / n >= 1)
     import_set(import, instances, "zero-ranks", "%" INT64, data_ranks(import) / n);
   else if (n > 1)
-    import_notice(import, instances, "how many ranks these are follows from --gpus, which is missing");
+    import_ask(import, instances, "zero-ranks", "how many ranks these are follows from --gpus, which is missing");
   import_set(import, "overlap-grad-reduce", "overlap-grad", has(import, "overlap-grad-reduce") ? "on" : "off");
   if (zero > 0)
     import_set(import, "overlap-param-gather", "overlap-param", has(import, "overlap-param-gather") ? "on" : "off");
@@ -390,7 +390,7 @@ static void read_kernels(Import *import) {
   if (has(import, "no-gradient-accumulation-fusion") && !has(import, "use-megatron-fsdp")) /* which needs it */
     import_notice(import, "no-gradient-accumulation-fusion", "taken for fused, as the framework's file has it");
   if (has(import, "no-rope-fusion") && !has(import, "rotary-interleaved")) /* which needs it */
-    import_notice(import, "no-rope-fusion", "kernels are as the framework's file has them: --layer-kernels");
+    import_ask(import, "no-rope-fusion", "layer-kernels", "kernels are as the framework's file has them");
   if (has(import, "transformer-impl") && !import_is(import, "transformer-impl", "transformer_engine"))
     import_notice(import, "transformer-impl", "not understood, taken for transformer_engine");
 }

@@ -108,7 +108,8 @@ static void read_data_parallelism(Import *import) {
   if (is_sharded && replicas > 1 && dp > 0)
     import_set(import, replicate, "zero-ranks", "%" INT64, import_product(dp / replicas, cp));
   else if (is_sharded && replicas > 1)
-    import_notice(import, replicate, "how many ranks share a set of shards follows from --gpus, which is missing");
+    import_ask(import, replicate, "zero-ranks",
+               "how many ranks share a set of shards follows from --gpus, which is missing");
 }
 
 /* Without a pipeline the local batch is a micro-batch, and there is one but for accumulation. */
@@ -127,7 +128,7 @@ static void read_batch(Import *import) {
     import_set(import, whole > 0 ? global : local, "global-batch", "%" INT64,
                whole > 0 ? whole : import_product(each, dp));
   else
-    import_notice(import, local, "how large the step's batch is follows from --gpus, which is missing");
+    import_ask(import, local, "global-batch", "how large the step's batch is follows from --gpus, which is missing");
   if (import_find(import, "training.seq_len") == NULL)
     import_set(import, local, "seq-len", "2048"); /* its default, as is 8 of the local batch */
 }
@@ -171,7 +172,7 @@ static void read_pipeline(Import *import) {
   else if (schedule_in_pytorch(theirs) != NULL)
     import_set(import, key, "schedule", "%s", schedule_in_pytorch(theirs));
   else
-    import_notice(import, key, "not one of stepsim's schedules by PyTorch's name: --schedule says it");
+    import_ask(import, key, "schedule", "not one of stepsim's schedules by PyTorch's name");
   read_parts(import);
 }
 

@@ -18,6 +18,12 @@ static void clear_fact(gpointer data) {
   g_free(((PlanFileFact *)data)->key);
 }
 
+static void clear_notice(gpointer data) {
+  PlanFileNotice *notice = data;
+  g_free(notice->what);
+  g_free(notice->message);
+}
+
 PlanFile *plan_file_new(const char *path) {
   PlanFile *file = g_new0(PlanFile, 1);
   file->path = g_strdup(path);
@@ -25,7 +31,8 @@ PlanFile *plan_file_new(const char *path) {
   g_array_set_clear_func(file->entries, clear_entry);
   file->facts = g_array_new(FALSE, FALSE, sizeof(PlanFileFact));
   g_array_set_clear_func(file->facts, clear_fact);
-  file->notices = g_ptr_array_new_with_free_func(g_free);
+  file->notices = g_array_new(FALSE, FALSE, sizeof(PlanFileNotice));
+  g_array_set_clear_func(file->notices, clear_notice);
   return file;
 }
 
@@ -35,7 +42,7 @@ void plan_file_free(PlanFile *file) {
   g_free(file->path);
   g_array_unref(file->entries);
   g_array_unref(file->facts);
-  g_ptr_array_unref(file->notices);
+  g_array_unref(file->notices);
   g_free(file);
 }
 

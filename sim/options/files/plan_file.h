@@ -24,12 +24,19 @@ typedef struct {
   guint line;
 } PlanFileFact;
 
+/* What matters and was not understood, or how some of it was. */
+typedef struct {
+  char *what, *message; /* "zero_optimization.stage 2"; owned */
+  const char *option;   /* which, if typed, makes this superfluous; static; NULL: none */
+  guint line;
+} PlanFileNotice;
+
 typedef struct {
   char *path;         /* owned */
   const char *format; /* "Megatron-LM's arguments"; NULL: stepsim's own */
   GArray *entries;    /* of PlanFileEntry; an option stands once, unless it may be repeated */
   GArray *facts;      /* of PlanFileFact */
-  GPtrArray *notices; /* of char *: what matters and was not understood, and how some of it was; owned */
+  GArray *notices;    /* of PlanFileNotice */
 } PlanFile;
 
 /* `gpus`: how many are known otherwise, 0: none; what a file says of all ranks needs them. INPUT with file:line. */
