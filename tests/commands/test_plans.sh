@@ -149,6 +149,31 @@ result $? "but not those that are typed or harmless" "$(cat err)"
 sed -i 's/"train_batch_size": 64/"train_batch_size": "auto"/' ds.json
 run simulate --plan ds.json --model llama-3-8b --cluster dgx-h100 --gpus 16 --json
 has_options "what Transformers fills in follows from the GPUs" "--global-batch 16 ;--framework deepspeed"
+cat >auto.json <<'END'
+{
+  "train_batch_size": "auto",
+  "train_micro_batch_size_per_gpu": "auto",
+  "gradient_accumulation_steps": "auto",
+  "fp16": {"enabled": "auto"},
+  "bf16": {"enabled": "auto"},
+  "zero_optimization": {"stage": 3, "overlap_comm": true, "reduce_bucket_size": "auto"}
+}
+END
+auto="--plan auto.json --model llama-3-8b --cluster dgx-h100 --gpus 16 --global-batch 32 --micro-batch 1 --recompute full"
+# shellcheck disable=SC2086 # a list of words
+run simulate $auto --json
+expect "bf16 that Transformers may switch on is on" 0 \
+  "auto.json:6: bf16.enabled auto: Transformers sets it from its own arguments: taken for bf16 unless typed: --precision"
+expect "and what options can still say stands in one line" 0 \
+  "zero_optimization.reduce_bucket_size auto, line 1: length of sequences: said by the program, not here: --bucket, --seq-len"
+taken=$(grep step_time_s out)
+# shellcheck disable=SC2086
+run simulate $auto --precision bf16 --bucket 500000000 --seq-len 4096 --json
+[ "$taken" = "$(grep step_time_s out)" ] && ! grep -q 'auto.json:[0-9]' err
+result $? "as if it had been typed" "$taken: $(grep step_time_s out) $(cat err)"
+sed '/bf16/d; s/"fp16".*/"fp16": {"enabled": "auto"},/' auto.json >fp16.json
+run simulate --plan fp16.json --model llama-3-8b --cluster dgx-h100 --gpus 16
+expect "fp16 alone likewise" 0 "fp16.enabled auto;taken for fp16"
 cat >titan.toml <<'END'
 [training]
 local_batch_size = 2

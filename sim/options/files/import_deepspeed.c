@@ -149,12 +149,19 @@ static void read_zero(Import *import) {
 }
 
 static void read_precision(Import *import) {
-  const gboolean is_bf16 = is_on(import, "bf16.enabled") || is_on(import, "bfloat16.enabled");
-  const gboolean is_16_bit = is_bf16 || is_on(import, "fp16.enabled");
-  import_set(import, is_bf16 ? "bf16.enabled" : "fp16.enabled", "precision", "%s",
-             is_bf16     ? "bf16"
-             : is_16_bit ? "fp16"
-                         : "fp32");
+  static const char *const switches[][2] = {
+      {"bf16.enabled", "bf16"}, {"bfloat16.enabled", "bf16"}, {"fp16.enabled", "fp16"}};
+  const char *key = NULL, *precision = "fp32";
+  for (gsize i = 0; i < 2 * G_N_ELEMENTS(switches) && key == NULL; i++) { /* what is on goes before what may be */
+    const char *const *row = switches[i % G_N_ELEMENTS(switches)];
+    if (import_is(import, row[0], i < G_N_ELEMENTS(switches) ? "true" : "auto"))
+      key = row[0], precision = row[1];
+  }
+  const gboolean is_16_bit = key != NULL;
+  import_set(import, is_16_bit ? key : "fp16.enabled", "precision", "%s", precision);
+  if (is_16_bit && import_is(import, key, "auto"))
+    import_ask(import, key, "precision", "Transformers sets it from its own arguments: taken for %s unless typed",
+               precision);
   const double bytes[] = {2, import_is(import, "data_types.grad_accum_dtype", "fp32") ? 4 : 2, 4, 4, 4};
   if (is_16_bit && import_find(import, "data_types.grad_accum_dtype") != NULL)
     import_set_recipe(import, "data_types.grad_accum_dtype", bytes);
@@ -209,7 +216,7 @@ static char *text_of(JsonNode *node) {
 
 static void add_member(Import *import, const char *key, JsonNode *node, guint line) {
   g_autofree char *text = text_of(node);
-  if (strcmp(text, "auto") != 0) {
+  if (strcmp(text, "auto") != 0 || g_str_has_suffix(key, "16.enabled")) {
     import_add(import, key, text, line);
     return;
   }
