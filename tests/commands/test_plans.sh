@@ -192,6 +192,12 @@ END
 run simulate --plan titan.toml --model llama-3-8b --cluster dgx-h100 --gpus 16 --json
 has_options "a configuration of torchtitan's is a plan" "--tp 2 ;--micro-batch 2 --global-batch 16 --seq-len 2048 --zero 3 \
 --recompute full --sequence-parallel on;--framework torchtitan ;--zero-ranks 4"
+printf '[model]\nname = "llama3"\nflavor = "8B"\n' | cat titan.toml - >flavor.toml
+run simulate --plan flavor.toml --model llama-3-70b --cluster dgx-h100 --gpus 16
+expect "which is of a model of that size" 2 'flavor.toml:16: model.flavor "8B": found 8 billion parameters, model llama-3-70b has 70.55'
+run simulate --plan flavor.toml --model llama-3-8b --cluster dgx-h100 --gpus 16
+expect "named by a rounded one" 0 "model.name llama3"
+run simulate --plan titan.toml --model llama-3-8b --cluster dgx-h100 --gpus 16 --json
 compiled=$(sed -n 's/^  "step_time_s" : \([0-9.]*\),/\1/p' out)
 sed 's/^enable = true/enable = false/' titan.toml >eager.toml
 run simulate --plan eager.toml --model llama-3-8b --cluster dgx-h100 --gpus 16 --json

@@ -1,5 +1,6 @@
 /* torchtitan's job configuration, TOML, as its releases from v0.1.0 (2025-05) to v0.2.2 (2026-02) read it
  * (config/job_config.py). */
+#include <math.h>
 #include <string.h>
 
 #include "error.h"
@@ -9,6 +10,9 @@
 #include "units.h"
 
 #define PARALLEL "parallelism."
+
+/* Sizes in names leave out embeddings or are rounded. */
+#define FLAVOR_WITHIN 0.15
 
 static const ImportRow rows[] = {{PARALLEL "tensor_parallel_degree", IMPORT_OPTION, "tp"},
                                  {PARALLEL "pipeline_parallel_degree", IMPORT_OPTION, "pp"},
@@ -35,7 +39,7 @@ static const ImportRow rows[] = {{PARALLEL "tensor_parallel_degree", IMPORT_OPTI
                                  {"compile.enable", IMPORT_READ},
                                  {"model.converters", IMPORT_READ},
                                  {"model.name", IMPORT_READ},
-                                 {"model.flavor", IMPORT_UNUSED},
+                                 {"model.flavor", IMPORT_READ},
                                  {"model.*", IMPORT_UNUSED},
                                  /* as it is modelled */
                                  {"training.mixed_precision_reduce", IMPORT_UNUSED},
@@ -215,6 +219,23 @@ static void read_context(Import *import) {
     import_set(import, how, "cp-comm", import_is(import, how, "alltoall") ? "ring" : "all_gather");
 }
 
+/* "8B", "30B-A3B": rounded, so that 1B may have 1.24. "17bx16e" is not the size of the whole, and no number none. */
+static void read_flavor(Import *import) {
+  const ImportKey *flavor = import_find(import, "model.flavor");
+  const char *text = flavor != NULL ? flavor->text : "";
+  const gsize n = strspn(text, G_CSET_DIGITS "."), n_whole = strspn(text, G_CSET_DIGITS);
+  const double unit = g_ascii_toupper(text[n]) == 'B' ? 1e9 : g_ascii_toupper(text[n]) == 'M' ? 1e6 : 0;
+  const double size = g_ascii_strtod(text, NULL) * unit;
+  if (n_whole == 0 || n > 8 || unit == 0 || size == 0 || g_ascii_isalnum(text[n + 1]))
+    return;
+  const double rounding = 0.5 * unit / pow(10, n > n_whole ? (double)(n - n_whole - 1) : 0);
+  const PlanFileFact fact = {.key = g_strdup_printf("%s \"%s\"", flavor->key, text),
+                             .value = (gint64)size,
+                             .line = flavor->line,
+                             .within = (gint64)MAX(FLAVOR_WITHIN * size, rounding)};
+  g_array_append_val(import->file->facts, fact);
+}
+
 static void add(const char *key, const char *text, guint line, gpointer data) {
   import_add(data, key, text, line);
 }
@@ -237,6 +258,7 @@ gboolean import_torchtitan(PlanFile *file, const char *text, gint64 gpus, GError
   read_recompute(&import);
   read_precision(&import);
   read_memory(&import);
+  read_flavor(&import);
   if (import_find(&import, "model.name") != NULL)
     import_notice(&import, "model.name", "--model says which model that is here");
   return import_take(&import, error);

@@ -65,6 +65,13 @@ void plan_file_add(PlanFile *file, const char *option, const char *text, guint l
 gboolean plan_file_check_model(const PlanFile *file, const Model *model, GError **error) {
   for (guint i = 0; i < file->facts->len; i++) {
     const PlanFileFact *fact = &g_array_index(file->facts, PlanFileFact, i);
+    if (fact->within > 0) {
+      const gint64 parameters = model_parameters(model);
+      if (ABS(parameters - fact->value) > fact->within)
+        return fail_input(error, "%s:%u: %s: found %.4g billion parameters, model %s has %.4g", file->path, fact->line,
+                          fact->key, (double)fact->value / 1e9, model->name, (double)parameters / 1e9);
+      continue;
+    }
     const gint64 value = *(const gint64 *)((const char *)model + fact->offset);
     if (value != fact->value)
       return fail_input(error, "%s:%u: %s: found %" INT64 ", model %s has %" INT64, file->path, fact->line, fact->key,

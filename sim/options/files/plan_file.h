@@ -20,8 +20,9 @@ typedef struct {
 typedef struct {
   char *key; /* owned */
   gint64 value;
-  size_t offset; /* of its gint64 in Model */
+  size_t offset; /* of its gint64 in Model, unless `within` */
   guint line;
+  gint64 within; /* `value` is of the parameters, which it gives up to so many; 0: one that must be met */
 } PlanFileFact;
 
 /* What matters and was not understood, or how some of it was. */
