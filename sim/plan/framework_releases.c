@@ -307,13 +307,12 @@ gboolean framework_choose(const char *name, FrameworkChoice *choice, GError **er
   return TRUE;
 }
 
-char *framework_emit_of_file(const char *file) {
+void framework_choose_file(const char *file, FrameworkChoice *choice) {
+  *choice = (FrameworkChoice){0};
   g_autoptr(FrameworkReleases) releases = framework_releases_read(NULL);
   g_autofree char *name = g_path_get_basename(file), *bare = without_suffix(name);
-  g_auto(FrameworkChoice) choice = {0};
   if (releases != NULL)
-    find_product_of_file(releases, bare, &choice);
-  return g_steal_pointer(&choice.emit);
+    find_product_of_file(releases, bare, choice);
 }
 
 void framework_choice_clear(FrameworkChoice *choice) {

@@ -47,9 +47,8 @@ gboolean framework_choose(const char *name, FrameworkChoice *choice, GError **er
 void framework_choice_clear(FrameworkChoice *choice);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(FrameworkChoice, framework_choice_clear)
 
-/* The name of --emit of the product that has the file, a name or a path; NULL: no product has it, or nobody's settings
- * are written for it. Owned by the caller. */
-char *framework_emit_of_file(const char *file);
+/* The product that has the file, a name or a path, and its name of --emit; without a product if none has it. */
+void framework_choose_file(const char *file, FrameworkChoice *choice);
 /* A name that means this file of topologies/frameworks: its own, unless a product has that. Owned by the caller. */
 char *framework_name_of_file(const char *file);
 /* All names without a release: products, and the files whose name no product has. Sorted; owned by the caller. */

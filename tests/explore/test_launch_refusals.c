@@ -321,13 +321,15 @@ TEST(what_is_done_otherwise_is_noticed) {
   ck_assert_ptr_nonnull(strstr(megatron->text, "# notice: predicted without --framework megatron-core"));
 }
 
-/* What is predicted is what the framework's own files, or one built on them, say; of another one's it is told. */
+/* What is predicted is what the framework's own files, or one built on them, say; of another product's it is told. */
 TEST(a_prediction_of_another_framework_is_noticed) {
   static const struct {
     LaunchFramework started;
     const char *predicted, *advised; /* NULL: it is this one's */
   } cases[] = {{LAUNCH_MEGATRON, "megatron-core", NULL},
-               {LAUNCH_MEGATRON, "nemo-tp-apart", NULL},
+               {LAUNCH_MEGATRON, "nemo-tp-apart", "--framework megatron-core has"},
+               {LAUNCH_MEGATRON, "nemo", "runs Megatron Core with overheads of its own"},
+               {LAUNCH_MEGATRON, "megatron-lm-2023", NULL},
                {LAUNCH_MEGATRON, "torchtitan", "--framework megatron-core has"},
                {LAUNCH_MEGATRON, "megatron-deepspeed", "--framework megatron-core has"},
                {LAUNCH_MEGATRON, "gpt-neox", "--framework megatron-core has"},

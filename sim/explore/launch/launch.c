@@ -12,6 +12,8 @@
 static const char *const names[N_LAUNCHES + 1] = {
     [LAUNCH_MEGATRON] = "megatron", [LAUNCH_DEEPSPEED] = "deepspeed", [LAUNCH_TORCHTITAN] = "torchtitan"};
 
+static const char *const around_megatron[] = {"nemo", "megatron-bridge", NULL};
+
 static const struct {
   gboolean (*check)(const LaunchCase *c, GError **error);
   char *(*write)(const LaunchCase *c);
@@ -19,9 +21,10 @@ static const struct {
   const char *product; /* of topologies/releases/frameworks.yaml, whose releases it is written for */
   const char *called;
   const LaunchOption *options; /* that older releases do not have */
+  const char *const *wrappers; /* products that run it, but are started by settings of their own; NULL: none */
 } frameworks[N_LAUNCHES] = {
     [LAUNCH_MEGATRON] = {launch_megatron_check, launch_megatron_write, "1f1b,interleaved", "off,on", "megatron-core",
-                         "Megatron Core", launch_megatron_options},
+                         "Megatron Core", launch_megatron_options, around_megatron},
     [LAUNCH_DEEPSPEED] = {launch_deepspeed_check, launch_deepspeed_write, "1f1b", NULL, "deepspeed", "DeepSpeed",
                           launch_deepspeed_options},
     [LAUNCH_TORCHTITAN] = {launch_torchtitan_check, launch_torchtitan_write, "1f1b,interleaved,zb-v", NULL,
@@ -105,25 +108,30 @@ gboolean launch_check_tried(LaunchFramework framework, const Workload *workload,
   return framework != LAUNCH_MEGATRON || launch_megatron_check_tried(&c, error);
 }
 
-/* Whether the framework of that file is this one: by its product, or that of the nearest of the files it is built on
- * which is a product's. */
-static gboolean is_described_as(LaunchFramework framework, const char *name) {
+/* The product of that file, or of the nearest of the files it is built on which is a product's. */
+static void choose_described(const char *name, FrameworkChoice *choice) {
   g_auto(GStrv) files = framework_files(name, NULL);
-  for (char **file = files; file != NULL && *file != NULL; file++) {
-    g_autofree char *owner = framework_emit_of_file(*file);
-    if (owner != NULL)
-      return strcmp(owner, names[framework]) == 0;
-  }
-  return FALSE;
+  for (char **file = files; choice->product == NULL && file != NULL && *file != NULL; file++)
+    framework_choose_file(*file, choice);
 }
 
 /* Of a prediction that was made as another framework; of one made as none each says what that leaves out. */
 static void notice_framework(LaunchFramework framework, const LaunchCase *c) {
   const Plan *plan = c->plan;
-  if (plan->framework != NULL && !is_described_as(framework, plan->framework_file))
+  const char *product = frameworks[framework].product;
+  if (plan->framework == NULL)
+    return;
+  g_auto(FrameworkChoice) described = {0};
+  choose_described(plan->framework_file, &described);
+  if (g_strcmp0(described.emit, names[framework]) != 0)
     launch_notice(c, "predicted with --framework %s, which is not %s: --framework %s has what that adds",
-                  plan->framework, names[framework], frameworks[framework].product);
-  else if (plan->framework != NULL && plan->framework_release == NULL && strchr(plan->framework, '@') != NULL)
+                  plan->framework, names[framework], product);
+  else if (frameworks[framework].wrappers != NULL && g_strv_contains(frameworks[framework].wrappers, described.product))
+    launch_notice(c,
+                  "predicted with --framework %s, which runs %s with overheads of its own: --framework %s has those "
+                  "of what is written here",
+                  plan->framework, frameworks[framework].called, product);
+  else if (plan->framework_release == NULL && strchr(plan->framework, '@') != NULL)
     launch_notice(c, "predicted with --framework %s: see that what is named here was there then", plan->framework);
 }
 
