@@ -347,7 +347,7 @@ Cluster *cluster_read(const char *file, GError **error) {
   g_autofree char *text = NULL;
   if (cluster_words_are(file))
     return (text = cluster_text_of_words(file, error)) != NULL ? cluster_parse(file, text, error) : NULL;
-  g_autofree char *path = data_path_find("topologies", file, ".yaml", error);
+  g_autofree char *path = cluster_words_check(file, error) ? data_path_find("topologies", file, ".yaml", error) : NULL;
   return path != NULL ? read_yaml(yaml_file_read(path, error), path, error) : NULL;
 }
 

@@ -93,6 +93,18 @@ gboolean cluster_words_are(const char *text) {
 }
 
 static gboolean has_words(const char *part, const char *words) {
+static const char written[] =
+    "words are \"GPUSx GPU, RATE x NICS\", separated by commas, e.g. \"8x h200, 400 Gb/s x 8\"; "
+    "nodes follow from --gpus";
+
+gboolean cluster_words_check(const char *text, GError **error) {
+  const gboolean has_rate = strstr(text, "b/s") != NULL || strstr(text, "B/s") != NULL;
+  const gboolean is_like = has_rate || (g_ascii_isdigit(*text) && strchr(text, ' ') != NULL);
+  if (!is_like || cluster_words_are(text) || g_file_test(text, G_FILE_TEST_EXISTS))
+    return TRUE;
+  return fail_input(error, "cluster \"%.200s\": no such file, and %s", text, written);
+}
+
   return g_ascii_strncasecmp(part, words, strlen(words)) == 0;
 }
 
@@ -310,9 +322,10 @@ static gboolean fail_gpu(const Request *request, GError **error) {
         "cluster \"%.200s\": it is not known where GPUs of the kind %s usually sit: write a file with gpu: "
         "%s over a cluster that is alike (base:)",
         request->words, request->gpu, request->gpu);
-  return fail_input(error, "cluster \"%.200s\": found GPU \"%.80s\"; %s%sstepsim list gpus has the names%s",
+  const gboolean is_more = strchr(request->gpu, '+') != NULL || strstr(request->gpu, "/s") != NULL;
+  return fail_input(error, "cluster \"%.200s\": found GPU \"%.80s\"; %s%sstepsim list gpus has the names%s%s",
                     request->words, request->gpu, question != NULL ? question : "", question != NULL ? " " : "",
-                    strchr(request->gpu, '+') != NULL ? ", and commas stand between parts" : "");
+                    is_more ? ", and " : "", is_more ? written : "");
 }
 
 /* The row that has the name, of a cluster that pcie allows; −1 with the error set. */

@@ -26,6 +26,8 @@ GArray *usual_clusters_read(GError **error);
 /* Whether `text` is such a cluster, or meant to be one: it begins with a number and x, and no file of that name is
  * there. */
 gboolean cluster_words_are(const char *text);
+/* INPUT, which says how words are written, if `text` is no file and none of those, but no name either: "8 h100". */
+gboolean cluster_words_check(const char *text, GError **error);
 /* A list of clusters, names or words, at its commas, those within words left out. Owned by the caller. */
 GStrv cluster_words_split(const char *list);
 
