@@ -124,6 +124,9 @@ Cluster *options_read_cluster(const char *file, GError **error) {
                           (launcher_n_processes() == 1 || g_str_equal(launcher_rank(), "0"));
   if (cluster == NULL || !speaks)
     return cluster;
+  g_autofree char *of_words = cluster_notice_of_words(file);
+  if (of_words != NULL && is_said_first(of_words))
+    g_printerr("%s: notice: %s\n", verb, of_words);
   g_autoptr(GPtrArray) notices = topology_notices(cluster);
   for (guint i = 0; i < notices->len; i++)
     if (is_said_first(notices->pdata[i]))

@@ -112,6 +112,20 @@ TEST(what_looks_wrong_in_them_is_noticed) {
   ck_assert_ptr_nonnull(strstr(notices->pdata[1], "node.scale_up.bandwidth is that of one direction"));
 }
 
+/* A rate alone is one NIC, which is noticed where such a node has more: 8, and half of them for half of its GPUs. */
+TEST(one_nic_where_more_are_usual_is_noticed) {
+  g_autofree char *eight = cluster_notice_of_words("8x h200, 400 Gb/s"),
+                  *four = cluster_notice_of_words("4x h200, 400 Gb/s"),
+                  *said = cluster_notice_of_words("8x h200, 400 Gb/s x 1"),
+                  *usual = cluster_notice_of_words("1x h200, 400 Gb/s"), *file = cluster_notice_of_words("dgx-h200");
+  ck_assert_str_eq(eight, "8x h200, 400 Gb/s: 1 NIC of 400 Gb/s per node, where a usual h200 node has 8: "
+                          "\"400 Gb/s x 8\"");
+  ck_assert_ptr_nonnull(strstr(four, "\"400 Gb/s x 4\""));
+  ck_assert_ptr_null(said);
+  ck_assert_ptr_null(usual);
+  ck_assert_ptr_null(file);
+}
+
 static const struct {
   const char *words, *message;
 } refused[] = {

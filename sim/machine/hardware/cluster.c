@@ -343,6 +343,10 @@ char *cluster_text_of_words(const char *words, GError **error) {
   return cluster_words_yaml(words, &bases_of_clusters, error);
 }
 
+char *cluster_notice_of_words(const char *file) {
+  return cluster_words_are(file) ? cluster_words_notice(file, &bases_of_clusters) : NULL;
+}
+
 Cluster *cluster_read(const char *file, GError **error) {
   g_autofree char *text = NULL;
   if (cluster_words_are(file))

@@ -114,6 +114,9 @@ Cluster *cluster_read(const char *file, GError **error);
 Cluster *cluster_parse(const char *name, const char *text, GError **error);
 /* The file that such words stand for. Owned by the caller; NULL with INPUT. */
 char *cluster_text_of_words(const char *words, GError **error);
+/* What is probably meant otherwise in such words (cluster_words_notice()). Owned by the caller; NULL: nothing, or
+ * `file` is no such words. */
+char *cluster_notice_of_words(const char *file);
 void cluster_free(Cluster *cluster);
 /* Levels from 0: the tiers and, if described and with oversubscribed uplinks, the groups of leaves as level 0 below
  * them. Traffic within a group does not use its uplinks. */

@@ -15,10 +15,11 @@ enum { MOST_OF_NODE = 16, MOST_LEAVES = 100000, SPAN_GPUS = 16384 /* of the tier
 typedef struct {
   const char *words;
   int n_gpus;
-  char *gpu;          /* as typed, owned; then its full name */
-  char *nic, *nvlink; /* rates as typed, owned; NULL: not said */
-  int n_nics;         /* −1: not said */
-  int n_leaves;       /* 0: not said */
+  char *gpu;           /* as typed, owned; then its full name */
+  char *nic, *nvlink;  /* rates as typed, owned; NULL: not said */
+  int n_nics;          /* −1: not said */
+  gboolean is_one_nic; /* as its rate is said, and no number */
+  int n_leaves;        /* 0: not said */
   double oversubscription;
   gboolean is_pcie;
 } Request;
@@ -92,7 +93,6 @@ gboolean cluster_words_are(const char *text) {
   return text != NULL && behind_number(text) != NULL && !g_file_test(text, G_FILE_TEST_EXISTS);
 }
 
-static gboolean has_words(const char *part, const char *words) {
 static const char written[] =
     "words are \"GPUSx GPU, RATE x NICS\", separated by commas, e.g. \"8x h200, 400 Gb/s x 8\"; "
     "nodes follow from --gpus";
@@ -105,6 +105,7 @@ gboolean cluster_words_check(const char *text, GError **error) {
   return fail_input(error, "cluster \"%.200s\": no such file, and %s", text, written);
 }
 
+static gboolean has_words(const char *part, const char *words) {
   return g_ascii_strncasecmp(part, words, strlen(words)) == 0;
 }
 
@@ -175,7 +176,8 @@ static gboolean read_nics(Request *request, const char *part, GError **error) {
   request->n_nics = 1;
   while (g_ascii_isspace(*end))
     end++;
-  if (*end == '\0')
+  request->is_one_nic = *end == '\0';
+  if (request->is_one_nic)
     return TRUE;
   const char *number = skip_times(end);
   if (number == NULL)
@@ -266,10 +268,21 @@ static int number_at(YamlNode map, const char *key, int otherwise) {
 /* What the words are held against; owned by the caller. */
 typedef struct {
   YamlFile *file;
-  const char *name;
+  char *name;
   YamlNode root, node, scale_up;
   int n_gpus, n_nics, domain;
 } Base;
+
+static void base_clear(Base *base) {
+  g_clear_pointer(&base->file, yaml_file_free);
+  g_clear_pointer(&base->name, g_free);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Base, base_clear)
+
+/* Of a node with so many GPUs. */
+static int usual_nics(const Base *base, int n_gpus) {
+  return MAX(base->n_nics * n_gpus / base->n_gpus, MIN(base->n_nics, 1));
+}
 
 static gboolean read_base(const char *name, const YamlBases *bases, Base *base, GError **error) {
   g_autofree char *path = data_path_find(bases->folder, name, ".yaml", error);
@@ -277,7 +290,7 @@ static gboolean read_base(const char *name, const YamlBases *bases, Base *base, 
   base->file = file != NULL ? yaml_over_bases(file, bases, NULL, error) : NULL;
   if (base->file == NULL)
     return FALSE;
-  base->name = name;
+  base->name = g_strdup(name);
   base->root = yaml_file_root(base->file);
   base->node = map_at(base->root, "node");
   base->scale_up = map_at(base->node, "scale_up");
@@ -340,7 +353,7 @@ static int find_usual(const Request *request, const GArray *usual, const YamlBas
       return -1;
     if (!request->is_pcie || is_of_pcie(base))
       return (int)i;
-    g_clear_pointer(&base->file, yaml_file_free);
+    base_clear(base);
     other = (int)i;
   }
   if (other < 0)
@@ -455,11 +468,10 @@ static void write_nics(Writer *w) {
   const Base *base = w->base;
   const char *rate = text_at(map_at(base->node, "nic"), "bandwidth");
   const int n_boxes = MAX(request->n_gpus / w->n_gpus, 1); /* nodes of what the first number counts */
-  w->n_nics = request->n_nics >= 0 ? request->n_nics / n_boxes
-                                   : MAX(base->n_nics * w->n_gpus / base->n_gpus, MIN(base->n_nics, 1));
+  w->n_nics = request->n_nics >= 0 ? request->n_nics / n_boxes : usual_nics(base, w->n_gpus);
   if (request->n_nics < 0)
     say(w, "%d NIC%s of %s a node, as %s has for its GPUs", w->n_nics, w->n_nics == 1 ? "" : "s", rate, base->name);
-  else if (request->n_nics == 1)
+  else if (request->is_one_nic)
     say(w, "one NIC of %s a node, as no number is said (such as \"%s x %d\")", request->nic, request->nic, w->n_gpus);
   if (w->n_nics != base->n_nics)
     g_string_append_printf(w->node, "  nics: %d\n", w->n_nics);
@@ -557,14 +569,14 @@ static void write_fabric(Writer *w) {
 }
 
 /* What is not the base's own GPU costs something else. */
-static void write_gpu(Writer *w, const UsualCluster *usual) {
+static void write_gpu(Writer *w, const char *gpu) {
   const char *own = text_at(w->base->root, "gpu");
   g_autofree char *name = g_path_get_basename(own != NULL ? own : "");
   if (g_str_has_suffix(name, ".yaml"))
     name[strlen(name) - strlen(".yaml")] = '\0';
-  if (strcmp(name, usual->gpu) == 0)
+  if (strcmp(name, gpu) == 0)
     return;
-  g_string_append_printf(w->top, "gpu: %s\n", usual->gpu);
+  g_string_append_printf(w->top, "gpu: %s\n", gpu);
   if (text_at(w->base->root, "price") != NULL)
     g_string_append(w->top, "price: none\n");
 }
@@ -593,11 +605,11 @@ static gboolean check_nics(const Writer *w, GError **error) {
   return TRUE;
 }
 
-static char *write_file(const Request *request, const UsualCluster *usual, const Base *base, GError **error) {
+static char *write_file(const Request *request, const char *gpu, const Base *base, GError **error) {
   g_autoptr(GString) said = g_string_new(NULL), top = g_string_new(NULL), node = g_string_new(NULL),
                      scale_up = g_string_new(NULL);
   Writer w = {request, base, said, top, node, scale_up, 0, 0};
-  write_gpu(&w, usual);
+  write_gpu(&w, gpu);
   if (!write_gpus(&w, error) || !check_nics(&w, error) || !write_scale_up(&w, error))
     return NULL;
   write_nics(&w);
@@ -606,18 +618,34 @@ static char *write_file(const Request *request, const UsualCluster *usual, const
   return text_of(&w);
 }
 
+/* FALSE with the error set. All three are the caller's to clear, whatever is returned. */
+static gboolean read_all(const char *words, const YamlBases *bases, Request *request, Base *base, char **gpu,
+                         GError **error) {
+  g_autoptr(GArray) usual = usual_clusters_read(error);
+  if (usual == NULL || !read_words(words, request, error))
+    return FALSE;
+  if (strpbrk(words, "\"\\\n") != NULL)
+    return fail_input(error, "cluster: found a quotation mark, a backslash or a line's end in it");
+  const int row = find_usual(request, usual, bases, base, error);
+  *gpu = row >= 0 ? g_strdup(g_array_index(usual, UsualCluster, row).gpu) : NULL;
+  return row >= 0;
+}
+
 char *cluster_words_yaml(const char *words, const YamlBases *bases, GError **error) {
   g_auto(Request) request = {0};
-  g_autoptr(GArray) usual = usual_clusters_read(error);
-  if (usual == NULL || !read_words(words, &request, error))
+  g_auto(Base) base = {0};
+  g_autofree char *gpu = NULL;
+  return read_all(words, bases, &request, &base, &gpu, error) ? write_file(&request, gpu, &base, error) : NULL;
+}
+
+char *cluster_words_notice(const char *words, const YamlBases *bases) {
+  g_auto(Request) request = {0};
+  g_auto(Base) base = {0};
+  g_autofree char *gpu = NULL;
+  if (!read_all(words, bases, &request, &base, &gpu, NULL) || !request.is_one_nic)
     return NULL;
-  if (strpbrk(words, "\"\\\n") != NULL) {
-    fail_input(error, "cluster: found a quotation mark, a backslash or a line's end in it");
-    return NULL;
-  }
-  Base base = {0};
-  const int row = find_usual(&request, usual, bases, &base, error);
-  char *text = row >= 0 ? write_file(&request, &g_array_index(usual, UsualCluster, row), &base, error) : NULL;
-  yaml_file_free(base.file);
-  return text;
+  const int n = usual_nics(&base, MIN(request.n_gpus, base.n_gpus));
+  return n > 1 ? g_strdup_printf("%s: 1 NIC of %s per node, where a usual %s node has %d: \"%s x %d\"", words,
+                                 request.nic, request.gpu, n, request.nic, n)
+               : NULL;
 }

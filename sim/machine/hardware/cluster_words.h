@@ -34,3 +34,6 @@ GStrv cluster_words_split(const char *list);
 /* The words as the text of a cluster file, which says in comments what the words do not. Owned by the caller. NULL with
  * INPUT, which names the part and what it may be. `bases`: of cluster files. */
 char *cluster_words_yaml(const char *words, const YamlBases *bases, GError **error);
+/* A number of NICs that is not said, where such nodes usually have more than one. Owned by the caller; NULL: it is not
+ * so. */
+char *cluster_words_notice(const char *words, const YamlBases *bases);
