@@ -104,6 +104,16 @@ TEST(words_are_a_file) {
   ck_assert_int_eq(saved->node.n_switches, words->node.n_switches);
 }
 
+/* What is typed can be edited in the file, although the base has the same. */
+TEST(what_is_typed_is_in_the_file) {
+  g_autofree char *text = cluster_text_of_words("8x h200, 400 Gb/s x 8", NULL);
+  ck_assert_ptr_nonnull(
+      strstr(text, "\ngpu: h200-sxm5-141gb\nnode:\n  gpus: 8\n  nics: 8\n  nic: {bandwidth: 400 Gb/s}\n"));
+  g_autofree char *rack = cluster_text_of_words("72x gb200, 400 Gb/s x 72", NULL);
+  ck_assert_ptr_nonnull(
+      strstr(rack, "\n  gpus: 4\n  nics: 4\n  nic: {bandwidth: 400 Gb/s}\n  scale_up:\n    domain: 72\n"));
+}
+
 TEST(what_looks_wrong_in_them_is_noticed) {
   g_autoptr(Cluster) cluster = read_words("8x h100, nvlink 900 GB/s, 800 Gb/s x 8");
   g_autoptr(GPtrArray) notices = topology_notices(cluster);

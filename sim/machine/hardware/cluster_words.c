@@ -1,6 +1,6 @@
-/* The words are read into a request, which is held against the file of the usual cluster: what differs becomes a key
- * over that base. What a changed number of GPUs or NICs would leave wrong in the base (its mesh, its PCIe tree) is made
- * anew in the base's manner. */
+/* The words are read into a request, which is held against the file of the usual cluster: what they say becomes keys
+ * over that base, even if it has the same. What a changed number of GPUs or NICs would leave wrong in the base (its
+ * mesh, its PCIe tree) is made anew in the base's manner. */
 #include "cluster_words.h"
 
 #include <math.h>
@@ -439,11 +439,10 @@ static gboolean write_gpus(Writer *w, GError **error) {
                       w->request->words, n, base->domain > base->n_gpus ? "NVLink domain" : "node", most, whole);
   }
   w->n_gpus = is_rack ? base->n_gpus : n;
-  if (w->n_gpus != base->n_gpus)
-    g_string_append_printf(w->node, "  gpus: %d\n", w->n_gpus);
-  if (base->domain > base->n_gpus && n != base->domain) {
+  g_string_append_printf(w->node, "  gpus: %d\n", w->n_gpus);
+  if (base->domain > base->n_gpus) {
     g_string_append_printf(w->scale_up, "    domain: %d\n", n);
-    if (text_at(base->scale_up, "segment") != NULL)
+    if (n != base->domain && text_at(base->scale_up, "segment") != NULL)
       g_string_append(w->scale_up, "    segment: none\n");
   }
   return TRUE;
@@ -473,13 +472,11 @@ static void write_nics(Writer *w) {
     say(w, "%d NIC%s of %s a node, as %s has for its GPUs", w->n_nics, w->n_nics == 1 ? "" : "s", rate, base->name);
   else if (request->is_one_nic)
     say(w, "one NIC of %s a node, as no number is said (such as \"%s x %d\")", request->nic, request->nic, w->n_gpus);
-  if (w->n_nics != base->n_nics)
+  if (w->n_nics != base->n_nics || request->n_nics >= 0)
     g_string_append_printf(w->node, "  nics: %d\n", w->n_nics);
   if (w->n_nics == 0 && base->n_nics > 0)
     g_string_append(w->node, "  nic: none\n");
-  double said, has;
-  if (request->nic != NULL && rate != NULL && units_parse(request->nic, UNIT_BYTES_PER_SECOND, &said, NULL) &&
-      units_parse(rate, UNIT_BYTES_PER_SECOND, &has, NULL) && said != has)
+  if (request->nic != NULL)
     g_string_append_printf(w->node, "  nic: {bandwidth: %s}\n", request->nic);
 }
 
@@ -568,16 +565,15 @@ static void write_fabric(Writer *w) {
   g_string_append(w->top, "}]\n");
 }
 
-/* What is not the base's own GPU costs something else. */
+/* What is not the base's own GPU costs something else. The name is a key of its own either way, as is all that is
+ * typed: a saved file shows what may be edited. */
 static void write_gpu(Writer *w, const char *gpu) {
   const char *own = text_at(w->base->root, "gpu");
   g_autofree char *name = g_path_get_basename(own != NULL ? own : "");
   if (g_str_has_suffix(name, ".yaml"))
     name[strlen(name) - strlen(".yaml")] = '\0';
-  if (strcmp(name, gpu) == 0)
-    return;
   g_string_append_printf(w->top, "gpu: %s\n", gpu);
-  if (text_at(w->base->root, "price") != NULL)
+  if (strcmp(name, gpu) != 0 && text_at(w->base->root, "price") != NULL)
     g_string_append(w->top, "price: none\n");
 }
 
