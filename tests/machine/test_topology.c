@@ -371,9 +371,14 @@ static const struct {
      "a group of leaves has 64 GPUs, of which a scale-up domain of 72 is no whole number", FALSE},
     {"name: t\nbase: gb200-nvl72\nfabric: {tiers: [{span: 600, oversubscription: 2}]}\n",
      "tier 0: span 600 GPUs, no whole number of scale-up domains of 72", FALSE},
-    {HEAD "node:\n  gpus: 4\n  nics: 1\n  nic: {bandwidth: 400 GB/s, efficiency: 0.9, latency: 20 us}\n"
-          "  scale_up: {kind: nvswitch, bandwidth: 50 GB/s, efficiency: 0.8, latency: 10 us}\n",
-     "NVLink carries 50.00 GB/s per GPU, less than its share of the NICs, 100.0 GB/s", FALSE},
+    {HEAD "node:\n  gpus: 4\n  nics: 4\n  nic: {bandwidth: 50 GB/s, efficiency: 0.9, latency: 20 us}\n"
+          "  scale_up: {kind: nvswitch, bandwidth: 40 GB/s, efficiency: 0.8, latency: 10 us}\n",
+     "NVLink carries 40.00 GB/s per GPU, less than its share of the NICs, 50.00 GB/s", FALSE},
+    {HEAD "node:\n  gpus: 4\n  nics: 1\n  nic: {bandwidth: 400 GB/s, efficiency: 0.9, latency: 20 us}\n" NVSWITCH,
+     "a NIC of 400.0 GB/s: such links have 1.000 GB/s to 200.0 GB/s", FALSE},
+    /* no tree: PCIe 5.0 x16 is 63 GB/s, 800 Gb/s are 100 GB/s */
+    {"name: t\nbase: dgx-h200\nnode: {nic: {bandwidth: 800 Gb/s}}\n",
+     "a NIC carries 100.0 GB/s, more than the 63.00 GB/s of a PCIe slot of such nodes", FALSE},
     {HEAD "node:\n  gpus: 4\n  nics: 0\n"
           "  scale_up: {kind: nvswitch, bandwidth: 9 TB/s, efficiency: 0.8, latency: 10 us}\n",
      "scale-up over NVLink of 9.000 TB/s: such links have 20.00 GB/s to 3.600 TB/s", FALSE},

@@ -16,6 +16,7 @@ static const YamlField generation_fields[] = {
     {"nvlink", FIELD_QUANTITY, FALSE, offsetof(Generation, nvlink_Bps), 1e9, 1e13, UNIT_BYTES_PER_SECOND},
     {"nvlinks", FIELD_INT, FALSE, offsetof(Generation, nvlinks), 1, 64},
     {"pcie", FIELD_QUANTITY, TRUE, offsetof(Generation, pcie_Bps), 1e9, 1e13, UNIT_BYTES_PER_SECOND},
+    {"nic_slot", FIELD_QUANTITY, FALSE, offsetof(Generation, nic_slot_Bps), 1e9, 1e13, UNIT_BYTES_PER_SECOND},
     {"efficiency", FIELD_NUMBER, TRUE, offsetof(Generation, efficiency), 1e-3, 1},
     {"latency", FIELD_QUANTITY, TRUE, offsetof(Generation, latency_s), 0, 1, UNIT_SECONDS},
 };

@@ -8,6 +8,7 @@ typedef struct {
   double nvlink_Bps;
   int nvlinks; /* per GPU; 0: none */
   double pcie_Bps;
+  double nic_slot_Bps;          /* 0: as pcie_Bps */
   double efficiency, latency_s; /* of NVLink */
 } Generation;
 

@@ -6,7 +6,8 @@
 #include "link_facts.h"
 #include "units.h"
 
-#define SLOW_UPLINK 16.0 /* oversubscription under one switch above which its uplink looks like a mistake */
+#define SLOW_UPLINK 16.0   /* oversubscription under one switch above which its uplink looks like a mistake */
+#define MOST_NIC_BPS 200e9 /* of a port: twice the fastest that is sold, 800 Gb/s (2025) */
 
 typedef struct {
   const Topology *topology;
@@ -164,9 +165,32 @@ static void check_uplinks(Checker *c) {
   }
 }
 
+/* The kind of GPU's links by topologies/imports/links.yaml; NULL: not known. */
+static const Generation *generation_of(const Cluster *cluster, const LinkFacts *facts) {
+  return facts != NULL ? link_facts_generation(facts, architecture_names[cluster->gpu.architecture], 0, NULL) : NULL;
+}
+
+/* Without a tree a NIC's slot is at least such as the GPUs have, or as fast as their links to the host: a switch may
+ * join GPUs and NICs of a later PCIe than the host's. NVLink-C2C is faster than any NIC. */
+static void check_slots_unseen(Checker *c) {
+  const Cluster *cluster = c->cluster;
+  g_autoptr(LinkFacts) facts = link_facts_read(NULL);
+  const Generation *generation = generation_of(cluster, facts);
+  const double slot_Bps =
+      MAX(cluster->host.link_Bps, generation != NULL ? MAX(generation->pcie_Bps, generation->nic_slot_Bps) : 0);
+  if (slot_Bps == 0 || cluster->nics_per_node == 0 || cluster->nic_Bps <= slot_Bps || cluster->nic_Bps > MOST_NIC_BPS)
+    return; /* beyond all NICs is found by its magnitude */
+  g_autofree char *slot = units_format(slot_Bps, UNIT_BYTES_PER_SECOND),
+                  *Bps = units_format(cluster->nic_Bps, UNIT_BYTES_PER_SECOND);
+  add(c, FALSE, g_strdup_printf("a NIC carries %s, more than the %s of a PCIe slot of such nodes", Bps, slot),
+      "check the unit of node.nic.bandwidth (Gb/s are bits, GB/s bytes); faster slots go into node.pcie");
+}
+
 static void check_slots(Checker *c) {
   const Cluster *cluster = c->cluster;
   const NodeTopology *node = &cluster->node;
+  if (node->n_sockets == 0)
+    check_slots_unseen(c);
   for (int nic = 0; nic < node->n_nics && node->n_sockets > 0; nic++) {
     if (cluster->nic_Bps <= node->nic_ports[nic].Bps)
       continue;
@@ -267,7 +291,7 @@ static void check_magnitude(Checker *c, const Magnitude *m) {
 }
 
 /* From the slowest still found in training nodes (NVLink 1, PCIe 3.0 x4, 10 Gb/s) to twice what has been announced
- * (NVLink 6 1.8 TB/s each way, PCIe 7.0 x16 242 GB/s, 1.6 Tb/s NICs; vendors' pages, 2025). */
+ * (NVLink 6 1.8 TB/s each way, PCIe 7.0 x16 242 GB/s; vendors' pages, 2025; MOST_NIC_BPS). */
 static void check_magnitudes(Checker *c) {
   const Cluster *cluster = c->cluster;
   const NodeTopology *node = &cluster->node;
@@ -279,7 +303,7 @@ static void check_magnitudes(Checker *c) {
       {"one NVLink", "node.scale_up.mesh.link", node->mesh_link_Bps, 10e9, 200e9},
       {"a PCIe slot", "node.pcie.bandwidth", slot_Bps, 3e9, 256e9},
       {"the link between sockets", "node.pcie.inter_socket", node->inter_socket_Bps, 5e9, 1e12},
-      {"a NIC", "node.nic.bandwidth", cluster->nic_Bps, 1e9, 400e9},
+      {"a NIC", "node.nic.bandwidth", cluster->nic_Bps, 1e9, MOST_NIC_BPS},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(magnitudes); i++)
     check_magnitude(c, &magnitudes[i]);
@@ -296,8 +320,7 @@ static void check_magnitudes(Checker *c) {
 static void check_direction(Checker *c) {
   const Cluster *cluster = c->cluster;
   g_autoptr(LinkFacts) facts = cluster->scale_up == SCALE_UP_PCIE ? NULL : link_facts_read(NULL);
-  const char *architecture = architecture_names[cluster->gpu.architecture];
-  const Generation *generation = facts != NULL ? link_facts_generation(facts, architecture, 0, NULL) : NULL;
+  const Generation *generation = generation_of(cluster, facts);
   const double all_Bps = generation != NULL ? generation->nvlinks * generation->nvlink_Bps : G_MAXDOUBLE;
   if (cluster->scale_up_Bps <= 1.01 * all_Bps)
     return;
@@ -305,7 +328,7 @@ static void check_direction(Checker *c) {
                   *all = units_format(all_Bps, UNIT_BYTES_PER_SECOND);
   add(c, FALSE,
       g_strdup_printf("scale-up of %s per GPU: the %d NVLinks of such a GPU (%s) carry %s per direction", stated,
-                      generation->nvlinks, architecture, all),
+                      generation->nvlinks, architecture_names[cluster->gpu.architecture], all),
       "node.scale_up.bandwidth is that of one direction; data sheets print both together");
 }
 

@@ -14,7 +14,7 @@ typedef struct {
  *   rails       NICs that serve no GPU, GPUs without a NIC, a NIC on another socket than its GPU although the GPU's
  *               socket has one
  *   uplinks     of PCIe switches: faster than everything that feeds them, or below a sixteenth of it
- *   slots       a NIC faster than the PCIe path it is plugged into
+ *   slots       a NIC faster than the PCIe path it is plugged into; without a tree, than such nodes' slots
  *   spans       tiers and sizes that do not divide into the blocks below, leaves and tiers that do not divide into
  *               scale-up domains
  *   mesh        NVLinks of a GPU that do not add up to the stated bandwidth
