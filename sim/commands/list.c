@@ -359,31 +359,83 @@ static void print_rows(const GPtrArray *rows) {
   }
 }
 
+static void listing_clear(Listing *l) {
+  g_clear_object(&l->builder);
+  g_array_unref(l->seen);
+  g_hash_table_unref(l->validated);
+  g_strv_builder_unref(l->heading);
+  g_ptr_array_unref(l->rows);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Listing, listing_clear)
+
+/* What the kind has, in rows or, with a builder, in the object that is open there. Takes the builder and `seen`. */
+static Listing listing_of(JsonBuilder *builder, GArray *seen) {
+  return (Listing){builder,
+                   seen,
+                   g_hash_table_new_full(g_str_hash, g_str_equal, g_free, validated_free),
+                   g_strv_builder_new(),
+                   NULL,
+                   g_ptr_array_new_with_free_func((GDestroyNotify)g_strfreev)};
+}
+
+static void print_json(JsonBuilder *builder) {
+  g_autofree char *text = json_finish(json_builder_end_object(builder));
+  fputs(text, stdout);
+}
+
 static gboolean list_kind(gsize kind, gboolean is_json, GError **error) {
-  g_autoptr(GArray) seen = interval_seen(error);
+  GArray *seen = interval_seen(error);
   if (seen == NULL)
     return FALSE;
-  g_autoptr(GHashTable) validated = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, validated_free);
-  g_autoptr(GStrvBuilder) heading = g_strv_builder_new();
-  g_autoptr(GPtrArray) rows = g_ptr_array_new_with_free_func((GDestroyNotify)g_strfreev);
-  Listing l = {is_json ? json_builder_new() : NULL, seen, validated, heading, NULL, rows};
+  g_auto(Listing) l = listing_of(is_json ? json_builder_new() : NULL, seen);
   if (is_json) {
     json_begin_object(l.builder, NULL);
     json_begin_list(l.builder, kinds[kind].name);
   }
-  if (!kinds[kind].list(&l, error)) {
-    g_clear_object(&l.builder);
+  if (!kinds[kind].list(&l, error))
     return FALSE;
-  }
   if (is_json) {
     json_builder_end_array(l.builder);
-    g_autofree char *text = json_finish(json_builder_end_object(l.builder));
-    fputs(text, stdout);
+    print_json(g_steal_pointer(&l.builder));
     return TRUE;
   }
-  print_rows(rows);
+  print_rows(l.rows);
   if (kinds[kind].note != NULL)
     printf("\n%s\n", kinds[kind].note);
+  return TRUE;
+}
+
+/* How many there are of the kind; −1 with the error set. */
+static int count_kind(gsize kind, GError **error) {
+  GArray *seen = interval_seen(error);
+  if (seen == NULL)
+    return -1;
+  g_auto(Listing) l = listing_of(NULL, seen);
+  return kinds[kind].list(&l, error) ? (int)l.rows->len - 1 : -1; /* below the heading */
+}
+
+/* Of every kind how many there are, and how they are listed. */
+static gboolean list_kinds(gboolean is_json, GError **error) {
+  int n[G_N_ELEMENTS(kinds)];
+  for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
+    if ((n[i] = count_kind(i, error)) < 0)
+      return FALSE;
+  if (!is_json) {
+    for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
+      printf("%4d %-10s  stepsim list %s\n", n[i], kinds[i].name, kinds[i].name);
+    return TRUE;
+  }
+  JsonBuilder *builder = json_builder_new();
+  json_begin_object(builder, NULL);
+  json_begin_list(builder, "kinds");
+  for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++) {
+    json_begin_object(builder, NULL);
+    json_add_text(builder, "name", kinds[i].name);
+    json_add_count(builder, "n", n[i]);
+    json_builder_end_object(builder);
+  }
+  json_builder_end_array(builder);
+  print_json(builder);
   return TRUE;
 }
 
@@ -392,7 +444,7 @@ static gboolean find_kind(int argc, char **argv, gsize *kind, GError **error) {
   for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
     names[i] = kinds[i].name;
   const int found = argc == 2 ? suggest_same(argv[1], names) : -1;
-  g_autofree char *expected = suggest_message(argc > 1 ? argv[1] : "", names);
+  g_autofree char *expected = suggest_message(argv[1], names);
   if (argc != 2)
     return fail_input(error, "found %d names of what to list, %s", argc - 1, expected);
   if (found < 0)
@@ -405,14 +457,16 @@ int command_list(int argc, char **argv, GError **error) {
   gboolean is_json = FALSE;
   gsize kind = 0;
   g_autoptr(Parser) parser = parser_new(
-      "models|clusters|gpus|frameworks|schedules",
-      "Lists what there is by name, and on how many published steps it was compared with what error.",
+      "[models|clusters|gpus|frameworks|schedules]",
+      "Lists what there is by name, and on how many published steps it was compared with what error; without a kind, "
+      "how many there are of each.",
       "Examples:\n  stepsim list clusters\n  stepsim list gpus --json\n\nExit status: 0 done, 2 bad usage or input.");
   const GOptionEntry entries[] = {{"json", 0, 0, G_OPTION_ARG_NONE, &is_json, "print one JSON object", NULL},
                                   G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
-  return parser_run(parser, &argc, &argv, TRUE, error) && find_kind(argc, argv, &kind, error) &&
-                 list_kind(kind, is_json, error)
+  return parser_run(parser, &argc, &argv, TRUE, error) &&
+                 (argc == 1 ? list_kinds(is_json, error)
+                            : find_kind(argc, argv, &kind, error) && list_kind(kind, is_json, error))
              ? 0
              : 2;
 }
