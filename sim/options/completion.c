@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "data_path.h"
+#include "framework_releases.h"
 #include "parser.h"
 #include "plan_fields.h"
 
@@ -179,7 +180,25 @@ static gboolean offer_choices(Asked *asked, const GOptionEntry *entry, const cha
   return offer_names(asked, head, list, (const char *const *)names->pdata) || offer_lines(asked, head, title);
 }
 
+/* Products and files, and behind a product's name and "@" its releases, of those without a number the month. */
+static gboolean offer_frameworks(Asked *asked, const char *head, const char *list) {
+  g_auto(GStrv) names = framework_choices();
+  gboolean any = offer_names(asked, head, list, (const char *const *)names);
+  g_autoptr(FrameworkReleases) releases = framework_releases_read(NULL);
+  const char *typed = asked->typed + strlen(head), *at = strchr(typed, '@');
+  g_autofree char *name = at != NULL ? g_strndup(typed, (gsize)(at - typed)) : NULL;
+  const FrameworkProduct *product = releases != NULL && name != NULL ? framework_product_find(releases, name) : NULL;
+  for (guint i = 0; product != NULL && i < product->releases->len; i++) {
+    const FrameworkRelease *row = &g_array_index(product->releases, FrameworkRelease, i);
+    g_autofree char *word = g_strconcat(name, "@", row->release != NULL ? row->release : row->since, NULL);
+    any = offer_value(asked, head, list, word) || any;
+  }
+  return any;
+}
+
 static gboolean offer_shipped(Asked *asked, const char *option, const char *head, const char *list) {
+  if (strcmp(option, "framework") == 0)
+    return offer_frameworks(asked, head, list);
   gboolean any = FALSE;
   for (int i = 0; i < N_SHIPPED; i++)
     if (strcmp(shipped[i].option, option) == 0) {
@@ -291,7 +310,21 @@ static char *usage_word(const char *usage, int i) {
   return g_strndup(word, strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"));
 }
 
+/* The usage's only word is a choice, "[models|clusters]": offers what it lists; FALSE: it is none. */
+static gboolean offer_choice(Asked *asked, int i) {
+  const char *usage = asked->verb->words;
+  if (usage == NULL || strchr(usage, '|') == NULL || strpbrk(usage, " ABCDEFGHIJKLMNOPQRSTUVWXYZ") != NULL)
+    return FALSE;
+  g_auto(GStrv) names = g_strsplit_set(usage, "[|]", -1);
+  for (char **name = names; i == 0 && *name != NULL; name++)
+    if (**name != '\0')
+      completion_offer(asked->text, asked->typed, "", *name, "");
+  return TRUE;
+}
+
 static void complete_word(Asked *asked, int i, GHashTable *given) {
+  if (offer_choice(asked, i))
+    return;
   g_autofree char *word = usage_word(asked->verb->words, i);
   if (word == NULL) {
     offer_options(asked, given);

@@ -101,6 +101,14 @@ problems=$(
   offers "dgx-h100 dgx-h200 ." topology dgx-h
   offers "h100-sxm5-80gb" topology --gpu ''
   offers "megatron-core nemo" simulate --framework ''
+  offers "torchtitan torchtitan-eager" simulate --framework tor
+  offers "torchtitan-eager ." simulate --framework torchtitan-e
+  offers "megatron-core@0.9 megatron-core@0.14" simulate --framework megatron-core@
+  offers "megatron-core@0.14 ." simulate --framework megatron-core@0.14
+  offers "deepspeed,megatron-core@0.14 ." sweep --framework deepspeed,megatron-core@0.14
+  offers "models clusters gpus frameworks schedules ." list ''
+  offers "models ." list m
+  offers "." list models ''
   offers "on off ." simulate --overlap-grad ''
   offers "zb-h1 zb-h2 zb-v ." simulate --schedule z
   offers "1f1b,zb-v ." sweep --schedule=1f1b --schedule 1f1b,zb-v
