@@ -30,6 +30,9 @@ TEST(words_are_as_a_shell_has_them) {
       {"a \"b\\\"c\" d\\ e '$f'", "a@1 b\"c@1 d e@1 $f@1|"},
       {"a#b \"open", "a#b@1 open@1|"},
       {"${open $( \\", "${open@1 $( \\@1|"},
+      {"a --b 2 2>&1 | tee c", "a@1 --b@1 2@1| tee@1 c@1|"},
+      {"a >b --c 3 2> d &>>e <f&\ng >|h 2", "a@1 --c@1 3@1| g@2 2@2|"},
+      {"a --b <c> --d 4 < <(e)", "a@1 --b@1 --d@1 4@1 e@1|"},
       {"", ""},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {

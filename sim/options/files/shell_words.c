@@ -5,6 +5,9 @@
 /* Of options in variables in variables; and bytes of a variable, as a few that double each other have no end. */
 enum { MOST_DEPTH = 8, MOST_BYTES = 1 << 16 };
 
+/* What ends a word. */
+#define SEPARATORS " \t\r\n;&|()<>"
+
 typedef struct {
   GArray *words;
   GHashTable *variables; /* name → text */
@@ -139,10 +142,34 @@ static void add_word(Shell *shell, const char *text, guint line) {
   }
 }
 
+/* ">log", "2>&1", "&>log", "<in": behind what it names, which is none of the command's words. What looks like an option
+ * stays one: "<path> --option" is a form to be filled in. */
+static Place skip_redirection(Place place) {
+  place.at += *place.at == '&';
+  place.at += strspn(place.at, "<>");
+  if (*place.at == '(') /* <(command) */
+    return place;
+  place.at += *place.at == '&' || *place.at == '|';
+  const char *target = place.at + strspn(place.at, " \t");
+  if (g_str_has_prefix(target, "--"))
+    return place;
+  place.at = target;
+  while (*place.at != '\0' && strchr(SEPARATORS, *place.at) == NULL)
+    place.at += *place.at == '\\' && strchr("\r\n", place.at[1]) == NULL ? 2 : 1;
+  return place;
+}
+
+static gboolean is_redirection(const char *at) {
+  return *at == '>' || *at == '<' || (*at == '&' && at[1] == '>');
+}
+
 static Place read_word(Shell *shell, Place place) {
   g_autoptr(GString) word = g_string_new(NULL);
   const guint line = place.line;
-  while (*place.at != '\0' && strchr(" \t\r\n;&|()<>", *place.at) == NULL) {
+  const gsize n_digits = strspn(place.at, G_CSET_DIGITS);
+  if (n_digits > 0 && (place.at[n_digits] == '>' || place.at[n_digits] == '<'))
+    return (Place){place.at + n_digits, line};
+  while (*place.at != '\0' && strchr(SEPARATORS, *place.at) == NULL) {
     if (*place.at == '\'' || *place.at == '"')
       append_quoted(shell, &place, word);
     else if (*place.at == '\\')
@@ -165,9 +192,11 @@ static void read_text(Shell *shell, Place place) {
       place.line++;
     } else if (c == '#') {
       place.at += strcspn(place.at, "\n");
-    } else if (strchr(" \t\r\n;&|()<>", c) != NULL) {
+    } else if (is_redirection(place.at)) {
+      place = skip_redirection(place);
+    } else if (strchr(SEPARATORS, c) != NULL) {
       shell->parentheses += (c == '(') - (c == ')' && shell->parentheses > 0);
-      if (strchr(";&|<>)", c) != NULL || (c == '\n' && shell->parentheses == 0))
+      if (strchr(";&|)", c) != NULL || (c == '\n' && shell->parentheses == 0))
         end_command(shell);
       place.line += c == '\n';
       place.at++;
