@@ -93,6 +93,49 @@ mistake "another JSON" "bad.yaml: found nothing of a plan, expected DeepSpeed's 
 mistake "broken JSON" 'bad.yaml:2:' '{"train_batch_size": 1,\n}\n'
 mistake "broken TOML" 'bad.yaml:2: found "x", expected a value' '[training]\nseq_len = x\n'
 mistake "a plan of another model" 'bad.yaml:2: num-layers: found 99, model gpt2 has 12' '--tensor-model-parallel-size 1 \\\n--num-layers 99\n'
+launch="torchrun --nproc_per_node 8 --nnodes 4 x.py --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 \
+--micro-batch-size 1 --global-batch-size 64 --seq-length 4096 --bf16 --num-layers 32"
+while IFS='|' read -r options words; do
+  printf '%s\n%s' '#!/bin/sh' "$launch $options" >bad.sh
+  run simulate --plan bad.sh --model llama-3-8b --cluster dgx-h100
+  expect "of Megatron-LM: $options" 2 "bad.sh:2: ;$words"
+done <<'END'
+--num-virtual-stages-per-pipeline-rank two|num-virtual-stages-per-pipeline-rank: found "two", expected a whole number
+--num-virtual-stages-per-pipeline-rank 99999999999999999999|found "99999999999999999999", expected a whole number
+--num-layers-per-virtual-pipeline-stage 3|num-layers-per-virtual-pipeline-stage: found 3;--num-layers 32
+--decoder-first-pipeline-num-layers x|found "x", expected a whole number
+--num-distributed-optimizer-instances x|found "x", expected a whole number
+--moe-token-dispatcher-type foo|found "foo", expected one of allgather, alltoall, flex
+--attention-backend bar|found "bar", expected one of
+--recompute-method zig|found "zig", expected one of uniform, block
+--nnodes=0|nnodes: found "0", expected a whole number from 1
+--fp16|fp16: found beside --bf16 in line 2
+END
+while IFS='|' read -r text words; do
+  printf '%b\n' "$text" >bad.toml
+  run simulate --plan bad.toml --model llama-3-8b --cluster dgx-h100 --gpus 8
+  expect "of torchtitan: $words" 2 "bad.toml:2: ;$words"
+done <<'END'
+[training]\nlocal_batch_size = 99999999999999999999|training.local_batch_size: found "99999999999999999999", expected a whole
+[training]\nlocal_batch_size = -1|found "-1", expected a whole number
+[training]\nglobal_batch_size = -5|found "-5", expected a whole number
+[training]\nbatch_size = 1\nlocal_batch_size = 1|training.batch_size: found beside training.local_batch_size in line 3
+[training]\nmixed_precision_param = "float16"|found "float16", expected one of bfloat16, float32
+[parallelism]\ndata_parallel_shard_degree = "x"|found "x", expected a whole number
+[parallelism]\nfsdp_reshard_after_forward = "foo"|found "foo", expected one of default, always, never
+[activation_checkpoint]\nselective_ac_option = "foo"|found "foo", expected a whole number
+END
+for gpus in "--nnodes 2:4" "--nproc-per-node gpu" '--nnodes $NODES'; do
+  printf '%s\n' "$launch $gpus 2>&1 | tee log" >open.sh
+  run simulate --plan open.sh --model llama-3-8b --cluster dgx-h100
+  expect "GPUs that are not said: $gpus" 0 "on 4 ×"
+  has_words "open.sh:1: n;how many GPUs there are is not said" "$(cat err)"
+  result $? "are told of: $gpus" "$(cat err)"
+done
+{ echo "$launch \\" && seq 3000 | sed 's/.*/--foo-& 3 \\/'; } >many.sh
+run simulate --plan many.sh --model llama-3-8b --cluster dgx-h100
+[ "$(grep -c foo err)" -eq 6 ] && has_words "many.sh:6: foo-5 3: not;many.sh: and 2995 more like that of foo-1" "$(cat err)"
+result $? "what is not understood does not bury the rest" "$(head -c 2000 err)"
 run simulate --plan nowhere.yaml
 expect "no such file" 2 "nowhere.yaml"
 cp own.yaml same.yaml

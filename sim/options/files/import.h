@@ -28,11 +28,22 @@ typedef struct {
   ImportUse use;
   const char *option; /* of IMPORT_READ: the one that says the same, if there is one */
   size_t offset;
+  const char *const *values; /* the only texts it may have, up to NULL, in whatever case; NULL: any */
+  gint64 least;              /* > 0: a whole number from there to IMPORT_MOST */
 } ImportRow;
+
+#define IMPORT_COUNT .least = 1
+#define IMPORT_VALUES(...)                                                                                             \
+  .values = (const char *const[]) {                                                                                    \
+    __VA_ARGS__, NULL                                                                                                  \
+  }
 
 typedef struct {
   PlanFile *file;
   GArray *keys;          /* of ImportKey */
+  GHashTable *places;    /* key → 1 + its index in `keys` */
+  GArray *told;          /* how often each notice's format */
+  GError **mistake;      /* the first that a reader found; import_take() fails with it */
   const ImportRow *rows; /* up to one without a key */
   gint64 gpus;           /* 0: not known */
 } Import;
@@ -42,14 +53,18 @@ void import_clear(Import *import);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Import, import_clear)
 /* Texts are copied; of a key that stands twice the later counts, with a notice if it says something else. */
 void import_add(Import *import, const char *key, const char *text, guint line);
-/* Options, facts and notices of all keys, as the table has them. INPUT for a fact that is no number. */
+/* Keys of which it holds are forgotten. */
+void import_drop(Import *import, gboolean (*is_dropped)(Import *import, const ImportKey *key));
+/* Options, facts and notices of all keys, as the table has them. INPUT with file:line, found and expected for a fact
+ * that is no number, a text that the row does not list, the first of import_fail(), and where no key says anything of a
+ * plan. */
 gboolean import_take(Import *import, GError **error);
 
 /* NULL: the file does not say it. Borrowed. */
 const ImportKey *import_find(const Import *import, const char *key);
 const char *import_text(const Import *import, const char *key);
 gboolean import_is(const Import *import, const char *key, const char *text);
-/* The whole number of a key; `otherwise` if there is none, or it is none from −1 to IMPORT_MOST. */
+/* The whole number of a key; `otherwise` without it. Of what is none from −1 to IMPORT_MOST import_take() tells. */
 #define IMPORT_MOST (G_GINT64_CONSTANT(1) << 40)
 gint64 import_count(const Import *import, const char *key, gint64 otherwise);
 /* Of such numbers; at most IMPORT_MOST. */
@@ -58,7 +73,10 @@ gint64 import_product(gint64 a, gint64 b);
 void import_set(Import *import, const char *key, const char *option, const char *format, ...) G_GNUC_PRINTF(4, 5);
 /* Bytes per parameter of weights, gradients, master copy and each moment, by the name of a preset where one is that. */
 void import_set_recipe(Import *import, const char *key, const double bytes[5]);
-/* "file:line: key text: …"; by import_ask() only where `option`, which says the same, is not typed. */
+/* A mistake, "file:line: key: …", that import_take() fails with, if it is the first. */
+void import_fail(const Import *import, const char *key, const char *format, ...) G_GNUC_PRINTF(3, 4);
+/* "file:line: key text: …"; of those with the same format the first few, and how many more there are; by
+ * import_ask() only where `option`, which says the same, is not typed. */
 void import_notice(Import *import, const char *key, const char *format, ...) G_GNUC_PRINTF(3, 4);
 void import_ask(Import *import, const char *key, const char *option, const char *format, ...) G_GNUC_PRINTF(4, 5);
 

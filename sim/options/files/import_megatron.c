@@ -25,8 +25,8 @@ static const ImportRow rows[] = {
     {"recompute-num-layers", IMPORT_READ},
     {"ddp-bucket-size", IMPORT_OPTION, "bucket"},
     /* with others, or as something else */
-    {"num-virtual-stages-per-pipeline-rank", IMPORT_READ},
-    {"num-layers-per-virtual-pipeline-stage", IMPORT_READ},
+    {"num-virtual-stages-per-pipeline-rank", IMPORT_READ, IMPORT_COUNT},
+    {"num-layers-per-virtual-pipeline-stage", IMPORT_READ, IMPORT_COUNT},
     {"account-for-embedding-in-pipeline-split", IMPORT_READ},
     {"account-for-loss-in-pipeline-split", IMPORT_READ},
     {"decoder-first-pipeline-num-layers", IMPORT_READ},
@@ -38,7 +38,7 @@ static const ImportRow rows[] = {
     {"use-distributed-optimizer", IMPORT_READ},
     {"use-megatron-fsdp", IMPORT_READ},
     {"data-parallel-sharding-strategy", IMPORT_READ},
-    {"num-distributed-optimizer-instances", IMPORT_READ},
+    {"num-distributed-optimizer-instances", IMPORT_READ, IMPORT_COUNT},
     {"overlap-grad-reduce", IMPORT_READ},
     {"overlap-param-gather", IMPORT_READ},
     {"optimizer-cpu-offload", IMPORT_READ},
@@ -59,9 +59,9 @@ static const ImportRow rows[] = {
     {"exp-avg-sq-dtype", IMPORT_READ},
     {"recompute-activations", IMPORT_READ},
     {"recompute-granularity", IMPORT_READ},
-    {"recompute-method", IMPORT_READ},
+    {"recompute-method", IMPORT_READ, IMPORT_VALUES("uniform", "block")},
     {"recompute-modules", IMPORT_READ},
-    {"attention-backend", IMPORT_READ},
+    {"attention-backend", IMPORT_READ, IMPORT_VALUES("flash", "fused", "unfused", "local", "auto")},
     {"use-flash-attn", IMPORT_READ},
     {"cross-entropy-loss-fusion", IMPORT_READ},
     {"cross-entropy-fusion-impl", IMPORT_READ},
@@ -70,7 +70,7 @@ static const ImportRow rows[] = {
     {"cuda-graph-scope", IMPORT_READ}, /* the same before core 0.18 */
     {"no-gradient-accumulation-fusion", IMPORT_READ},
     {"no-rope-fusion", IMPORT_READ},
-    {"moe-token-dispatcher-type", IMPORT_READ},
+    {"moe-token-dispatcher-type", IMPORT_READ, IMPORT_VALUES("allgather", "alltoall", "flex")},
     {"moe-flex-dispatcher-backend", IMPORT_READ},
     {"moe-enable-deepep", IMPORT_READ},
     {"overlap-moe-expert-parallel-comm", IMPORT_READ},
@@ -251,8 +251,14 @@ static gint64 chunks_of(Import *import, gint64 pp) {
   const gint64 n_each = import_count(import, per_stage, 0), n_layers = import_count(import, "num-layers", 0);
   if (stated > 0)
     return stated;
-  if (n_each > 0 && n_layers > 0)
+  if (n_each > 0 && n_layers > 0) {
+    if (n_layers % import_product(pp, n_each) != 0)
+      import_fail(import, per_stage,
+                  "found %" INT64 ", expected one with which --num-layers %" INT64
+                  " is a multiple of it times --pipeline-model-parallel-size %" INT64,
+                  n_each, n_layers, pp);
     return n_layers / import_product(pp, n_each);
+  }
   if (has(import, per_stage))
     import_ask(import, per_stage, "chunks", "chunks follow from --num-layers, which is not there");
   return chunks_of_layout(import, pp);
@@ -348,6 +354,9 @@ static void read_recipe(Import *import) {
 
 static void read_precision(Import *import) {
   const char *precision = has(import, "fp16") ? "fp16" : has(import, "bf16") ? "bf16" : "fp32";
+  if (has(import, "fp16") && has(import, "bf16"))
+    import_fail(import, "fp16", "found beside --bf16 in line %u, expected one of the two",
+                import_find(import, "bf16")->line);
   if (has(import, "fp4-format"))
     precision = "nvfp4";
   else if (has(import, "fp8-format"))
@@ -438,12 +447,35 @@ static void read_context(Import *import) {
   import_set(import, "cp-comm-type", "cp-comm", "%s", layers[0]);
 }
 
-static void read_ranks(Import *import) {
-  const gint64 nodes = import_count(import, "nnodes", 0), each = import_count(import, "nproc-per-node", 0);
+/* Of torchrun: a number, or what is known where it runs alone ("gpu", "2:4", "$NODES"): 0. */
+static gint64 count_of_launcher(const Import *import, const char *key) {
+  const char *text = import_text(import, key);
+  const gboolean is_open = text == NULL || strpbrk(text, ":$`") != NULL || import_is(import, key, "gpu") ||
+                           import_is(import, key, "auto") || import_is(import, key, "cpu");
+  const gint64 n = is_open ? 0 : import_count(import, key, 1);
+  if (!is_open && n < 1)
+    import_fail(import, key, "found \"%.80s\", expected a whole number from 1", text);
+  return n;
+}
+
+static void read_gpus(Import *import) {
+  const char *const keys[] = {"nnodes", "nproc-per-node"};
+  const gint64 nodes = count_of_launcher(import, keys[0]), each = count_of_launcher(import, keys[1]);
+  const char *const open = nodes == 0 ? keys[0] : keys[1];
   if (nodes > 0 && each > 0)
-    import_set(import, "nnodes", "gpus", "%" INT64, import_product(nodes, each));
+    import_set(import, keys[0], "gpus", "%" INT64, import_product(nodes, each));
+  else if (import->gpus == 0 && (has(import, keys[0]) || has(import, keys[1])))
+    import_notice(import,
+                  has(import, open) ? open
+                  : nodes == 0      ? keys[1]
+                                    : keys[0],
+                  "how many GPUs there are is not said: taken for one replica, unless --gpus says otherwise");
   if (import->gpus == 0)
     import->gpus = MAX(import_product(nodes, each), 0);
+}
+
+static void read_ranks(Import *import) {
+  read_gpus(import);
   if (has(import, "sequence-parallel"))
     import_set(import, "sequence-parallel", "sequence-parallel", "on");
   if (has(import, "use-tp-pp-dp-mapping"))
@@ -488,16 +520,13 @@ static void add_options(Import *import, const GArray *words) {
 }
 
 /* What depends on who starts the script. */
-static void drop_unknown(Import *import) {
-  for (guint i = import->keys->len; i-- > 0;) {
-    const ImportKey *key = &g_array_index(import->keys, ImportKey, i);
-    if (strchr(key->text, '$') == NULL)
-      continue;
-    for (const ImportRow *row = rows; row->key != NULL; row++)
-      if (strcmp(row->key, key->key) == 0 && row->use != IMPORT_UNUSED && !is_of_launcher(key->key))
-        import_notice(import, key->key, "the file does not say what that is, left out of the plan");
-    g_array_remove_index(import->keys, i);
-  }
+static gboolean is_unknown(Import *import, const ImportKey *key) {
+  if (strchr(key->text, '$') == NULL || is_of_launcher(key->key))
+    return FALSE;
+  for (const ImportRow *row = rows; row->key != NULL; row++)
+    if (strcmp(row->key, key->key) == 0 && row->use != IMPORT_UNUSED)
+      import_notice(import, key->key, "the file does not say what that is, left out of the plan");
+  return TRUE;
 }
 
 gboolean import_megatron(PlanFile *file, const char *text, gint64 gpus, GError **error) {
@@ -505,7 +534,7 @@ gboolean import_megatron(PlanFile *file, const char *text, gint64 gpus, GError *
   import_init(&import, file, rows, gpus);
   g_autoptr(GArray) words = shell_words(text);
   add_options(&import, words);
-  drop_unknown(&import);
+  import_drop(&import, is_unknown);
   const char *const known[] = {"tensor-model-parallel-size", "pipeline-model-parallel-size", "micro-batch-size",
                                "global-batch-size", "num-layers"};
   gsize n_known = 0;

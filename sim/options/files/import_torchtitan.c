@@ -14,25 +14,28 @@
 /* Sizes in names leave out embeddings or are rounded. */
 #define FLAVOR_WITHIN 0.15
 
+static const char *const reshards[] = {"default", "always", "never", NULL};
+static const char *const formats[] = {"bfloat16", "float32", NULL};
+
 static const ImportRow rows[] = {{PARALLEL "tensor_parallel_degree", IMPORT_OPTION, "tp"},
                                  {PARALLEL "pipeline_parallel_degree", IMPORT_OPTION, "pp"},
                                  {PARALLEL "context_parallel_degree", IMPORT_OPTION, "cp"},
                                  {PARALLEL "expert_parallel_degree", IMPORT_OPTION, "ep"},
                                  {PARALLEL "expert_tensor_parallel_degree", IMPORT_OPTION, "expert-tp"},
                                  {"training.seq_len", IMPORT_OPTION, "seq-len"},
-                                 {PARALLEL "data_parallel_replicate_degree", IMPORT_READ},
+                                 {PARALLEL "data_parallel_replicate_degree", IMPORT_READ, IMPORT_COUNT},
                                  {PARALLEL "data_parallel_shard_degree", IMPORT_READ},
-                                 {PARALLEL "fsdp_reshard_after_forward", IMPORT_READ},
+                                 {PARALLEL "fsdp_reshard_after_forward", IMPORT_READ, .values = reshards},
                                  {PARALLEL "context_parallel_rotate_method", IMPORT_READ},
                                  {PARALLEL "pipeline_parallel_schedule", IMPORT_READ},
-                                 {PARALLEL "pipeline_parallel_microbatch_size", IMPORT_READ},
+                                 {PARALLEL "pipeline_parallel_microbatch_size", IMPORT_READ, IMPORT_COUNT},
                                  {PARALLEL "pipeline_parallel_schedule_csv", IMPORT_READ},
                                  {PARALLEL "module_fqns_per_model_part", IMPORT_READ},
-                                 {"training.local_batch_size", IMPORT_READ},
-                                 {"training.batch_size", IMPORT_READ}, /* of v0.1 */
-                                 {"training.compile", IMPORT_READ},    /* likewise */
+                                 {"training.local_batch_size", IMPORT_READ, IMPORT_COUNT},
+                                 {"training.batch_size", IMPORT_READ, IMPORT_COUNT}, /* of v0.1 */
+                                 {"training.compile", IMPORT_READ},                  /* likewise */
                                  {"training.global_batch_size", IMPORT_READ},
-                                 {"training.mixed_precision_param", IMPORT_READ},
+                                 {"training.mixed_precision_param", IMPORT_READ, .values = formats},
                                  {"training.enable_cpu_offload", IMPORT_READ},
                                  {"activation_checkpoint.mode", IMPORT_READ},
                                  {"activation_checkpoint.selective_ac_option", IMPORT_READ},
@@ -123,6 +126,9 @@ static void read_batch(Import *import) {
                     *const global = "training.global_batch_size";
   const gint64 each = MAX(import_count(import, local, 8), 1), whole = import_count(import, global, -1),
                dp = data_ranks(import);
+  const ImportKey *of_now = import_find(import, "training.local_batch_size");
+  if (of_now != NULL && strcmp(local, of_now->key) != 0)
+    import_fail(import, local, "found beside %s in line %u, expected one of the two", of_now->key, of_now->line);
   if (pipeline_ranks(import) > 1)
     import_set(import, PARALLEL "pipeline_parallel_microbatch_size", "micro-batch", "%" INT64,
                degree(import, PARALLEL "pipeline_parallel_microbatch_size"));
@@ -184,7 +190,7 @@ static void read_pipeline(Import *import) {
 
 static void read_recompute(Import *import) {
   const char *const mode = "activation_checkpoint.mode", *const option = "activation_checkpoint.selective_ac_option";
-  const gint64 every = import_find(import, option) != NULL ? import_count(import, option, 0) : 2; /* its defaults */
+  const gint64 every = import_is(import, option, "op") ? 0 : import_count(import, option, 2); /* its default */
   const char *what = import_text(import, mode) != NULL ? import_text(import, mode) : "selective";
   if (strcmp(what, "selective") == 0 && every > 0)
     import_set(import, option, "recompute", "every:%" INT64, every);
