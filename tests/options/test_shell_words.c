@@ -6,16 +6,21 @@
 
 #include "run_suite.h"
 
-/* "word@line", one after the other, | behind the last of a command. */
+/* "word@line", one after the other, | behind the last of a command; then the notices, each on its own line. */
 static char *words_of(const char *text) {
-  g_autoptr(GArray) words = shell_words(text);
+  g_autoptr(GPtrArray) notices = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(GArray) words = shell_words("x.sh", text, notices);
   g_autoptr(GString) out = g_string_new(NULL);
   for (guint i = 0; i < words->len; i++) {
     const ShellWord *word = &g_array_index(words, ShellWord, i);
     g_string_append_printf(out, "%s%s@%u%s", i > 0 ? " " : "", word->text, word->line, word->ends ? "|" : "");
   }
+  for (guint i = 0; i < notices->len; i++)
+    g_string_append_printf(out, "\n%s", (const char *)notices->pdata[i]);
   return g_string_free(g_steal_pointer(&out), FALSE);
 }
+
+#define AGAIN(line) ": set again in line " line " before it is used: what is said there counts"
 
 TEST(words_are_as_a_shell_has_them) {
   static const struct {
@@ -33,6 +38,13 @@ TEST(words_are_as_a_shell_has_them) {
       {"a --b 2 2>&1 | tee c", "a@1 --b@1 2@1| tee@1 c@1|"},
       {"a >b --c 3 2> d &>>e <f&\ng >|h 2", "a@1 --c@1 3@1| g@2 2@2|"},
       {"a --b <c> --d 4 < <(e)", "a@1 --b@1 --d@1 4@1 e@1|"},
+      {"T=4\nT=$((T/2))\na $T", "a@3 $T@3|"},
+      {"T=4; a $T; T=$1; b $T ${T:-8}", "a@1 4@1| b@1 $T@1 8@1|"},
+      {"T=4; T=`b`; a $T", "a@1 $T@1|\nx.sh:1: T" AGAIN("1")},
+      {"T=1; T+=2; a $T", "a@1 12@1|"},
+      {"X=\"--b c\"\nX=\"\"\na --d $X", "a@3 --d@3|\nx.sh:1: X" AGAIN("2")},
+      {"X=(\n--b c)\nX=(--d)\na ${X[@]} e", "--d@3| a@4 e@4|\nx.sh:1: X" AGAIN("3")},
+      {"X=\"--b\"\nX=\"$X --c\"\na $X", "--b@1| --c@2| a@3|"},
       {"", ""},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {

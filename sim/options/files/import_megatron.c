@@ -532,7 +532,7 @@ static gboolean is_unknown(Import *import, const ImportKey *key) {
 gboolean import_megatron(PlanFile *file, const char *text, gint64 gpus, GError **error) {
   g_auto(Import) import;
   import_init(&import, file, rows, gpus);
-  g_autoptr(GArray) words = shell_words(text);
+  g_autoptr(GArray) words = shell_words(file->path, text, file->notices);
   add_options(&import, words);
   import_drop(&import, is_unknown);
   const char *const known[] = {"tensor-model-parallel-size", "pipeline-model-parallel-size", "micro-batch-size",

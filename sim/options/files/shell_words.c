@@ -9,8 +9,19 @@ enum { MOST_DEPTH = 8, MOST_BYTES = 1 << 16 };
 #define SEPARATORS " \t\r\n;&|()<>"
 
 typedef struct {
+  char *text;        /* owned; NULL: not known */
+  char *said;        /* as it was set; owned */
+  guint line;        /* where it was set */
+  guint first, last; /* the words that it has of options, up to the latter */
+  gboolean is_used;
+} Variable;
+
+typedef struct {
+  const char *name; /* of the file */
   GArray *words;
-  GHashTable *variables; /* name → text */
+  GHashTable *variables; /* name → Variable */
+  GPtrArray *notices;
+  char *array; /* the variable whose words are within the parentheses; owned; NULL: none */
   int parentheses, depth;
 } Shell;
 
@@ -21,6 +32,13 @@ typedef struct {
 } Place;
 
 static void read_text(Shell *shell, Place place);
+
+static void free_variable(gpointer data) {
+  Variable *variable = data;
+  g_free(variable->text);
+  g_free(variable->said);
+  g_free(variable);
+}
 
 static void clear_word(gpointer data) {
   g_free(((ShellWord *)data)->text);
@@ -35,11 +53,76 @@ static gsize name_length(const char *text) {
   return g_ascii_isdigit(*text) ? 0 : strspn(text, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "_");
 }
 
+/* --- variables --- */
+
+static const char *use_variable(Shell *shell, const char *name) {
+  Variable *variable = g_hash_table_lookup(shell->variables, name);
+  if (variable == NULL)
+    return NULL;
+  variable->is_used = TRUE;
+  return variable->text;
+}
+
+/* What was set before and used by nothing is set for nothing: its options are none. Branches are not followed, so that
+ * it is told. */
+static void overwrite(Shell *shell, const char *name, const char *said, guint line) {
+  const Variable *before = g_hash_table_lookup(shell->variables, name);
+  if (before == NULL || before->is_used || (strchr(said, '$') != NULL && strstr(said, name) != NULL))
+    return;
+  const gboolean has_words = before->first < before->last, is_same = strcmp(before->said, said) == 0;
+  for (guint i = before->first; i < before->last; i++)
+    g_clear_pointer(&g_array_index(shell->words, ShellWord, i).text, g_free);
+  if (is_same ? has_words && *said == '\0' : has_words || *before->said != '\0')
+    g_ptr_array_add(shell->notices,
+                    g_strdup_printf("%s:%u: %s: set again in line %u before it is used: what is said there counts",
+                                    shell->name, before->line, name, line));
+}
+
+static void set_variable(Shell *shell, const char *name, const char *text, const char *said, guint line) {
+  Variable *variable = g_new(Variable, 1);
+  const guint n = shell->words->len;
+  *variable = (Variable){g_strdup(text), g_strdup(said), line, n, n, FALSE};
+  g_hash_table_replace(shell->variables, g_strdup(name), variable);
+}
+
+/* The words since it was set are its options. */
+static void end_options(Shell *shell, const char *name) {
+  Variable *variable = g_hash_table_lookup(shell->variables, name);
+  variable->last = shell->words->len;
+}
+
+static gboolean is_known(const char *text) {
+  return strpbrk(text, "$`") == NULL && strlen(text) <= MOST_BYTES;
+}
+
+/* A variable; its options are words of their own. */
+static void assign(Shell *shell, const char *name, const char *text, guint line) {
+  const gboolean has_options = strstr(text, "--") != NULL && shell->depth < MOST_DEPTH;
+  overwrite(shell, name, text, line);
+  set_variable(shell, name, has_options ? "" : is_known(text) ? text : NULL, text, line);
+  if (!has_options)
+    return;
+  shell->depth++;
+  read_text(shell, (Place){text, line});
+  shell->depth--;
+  end_command(shell);
+  end_options(shell, name);
+}
+
+/* "NAME+=text": what it was is used by that. */
+static void append(Shell *shell, const char *name, const char *text, guint line) {
+  const Variable *before = g_hash_table_lookup(shell->variables, name);
+  const char *known = use_variable(shell, name);
+  g_autofree char *whole =
+      before == NULL || known != NULL ? g_strconcat(known != NULL ? known : "", text, NULL) : g_strdup("$");
+  assign(shell, name, whole, line);
+}
+
 /* --- $ --- */
 
 static void append_variable(Shell *shell, const char *name, const char *whole, gsize length, const char *otherwise,
                             GString *out) {
-  const char *text = g_hash_table_lookup(shell->variables, name);
+  const char *text = use_variable(shell, name);
   if (text == NULL)
     text = otherwise;
   if (text != NULL && out->len <= MOST_BYTES)
@@ -58,8 +141,10 @@ static void expand_braces(Shell *shell, Place *place, GString *out) {
   gsize length = strspn(name, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "_");
   g_autofree char *own = g_strndup(name, length), *rest = g_strndup(name + length, (gsize)(end - name) - length);
   place->at = end + 1;
-  if (strcmp(rest, "[@]") == 0 || strcmp(rest, "[*]") == 0)
+  if (strcmp(rest, "[@]") == 0 || strcmp(rest, "[*]") == 0) {
+    use_variable(shell, own);
     return; /* words where they were set */
+  }
   const char *otherwise = g_str_has_prefix(rest, ":-") ? rest + 2 : *rest == '-' ? rest + 1 : NULL;
   append_variable(shell, own, start, (gsize)(place->at - start), otherwise, out);
 }
@@ -118,24 +203,11 @@ static void append_escaped(Place *place, GString *out) {
   place->at++;
 }
 
-/* A variable; its options are words of their own. */
-static void assign(Shell *shell, const char *name, const char *text, guint line) {
-  const gboolean has_options = strstr(text, "--") != NULL && shell->depth < MOST_DEPTH;
-  if (has_options) {
-    shell->depth++;
-    read_text(shell, (Place){text, line});
-    shell->depth--;
-    end_command(shell);
-  }
-  if (has_options || (strchr(text, '$') == NULL && strlen(text) <= MOST_BYTES))
-    g_hash_table_replace(shell->variables, g_strdup(name), g_strdup(has_options ? "" : text));
-}
-
 static void add_word(Shell *shell, const char *text, guint line) {
   const gsize length = name_length(text);
   if (length > 0 && (text[length] == '=' || g_str_has_prefix(text + length, "+="))) {
     g_autofree char *name = g_strndup(text, length);
-    assign(shell, name, strchr(text, '=') + 1, line);
+    (text[length] == '+' ? append : assign)(shell, name, strchr(text, '=') + 1, line);
   } else if (*text != '\0') {
     const ShellWord word = {g_strdup(text), line, FALSE};
     g_array_append_val(shell->words, word);
@@ -180,7 +252,19 @@ static Place read_word(Shell *shell, Place place) {
       g_string_append_c(word, *place.at++);
   }
   add_word(shell, word->str, line);
+  const gsize length = name_length(word->str);
+  if (*place.at == '(' && length > 0 && strcmp(word->str + length, "=") == 0 && shell->parentheses == 0) {
+    g_free(shell->array);
+    shell->array = g_strndup(word->str, length);
+  }
   return place;
+}
+
+/* "NAME=(…)". */
+static void end_array(Shell *shell) {
+  if (shell->array != NULL)
+    end_options(shell, shell->array);
+  g_clear_pointer(&shell->array, g_free);
 }
 
 static void read_text(Shell *shell, Place place) {
@@ -198,6 +282,8 @@ static void read_text(Shell *shell, Place place) {
       shell->parentheses += (c == '(') - (c == ')' && shell->parentheses > 0);
       if (strchr(";&|)", c) != NULL || (c == '\n' && shell->parentheses == 0))
         end_command(shell);
+      if (shell->parentheses == 0 && c == ')')
+        end_array(shell);
       place.line += c == '\n';
       place.at++;
     } else {
@@ -206,12 +292,29 @@ static void read_text(Shell *shell, Place place) {
   }
 }
 
-GArray *shell_words(const char *text) {
-  Shell shell = {.words = g_array_new(FALSE, FALSE, sizeof(ShellWord)),
-                 .variables = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free)};
-  g_array_set_clear_func(shell.words, clear_word);
+/* Without those of variables that nothing used. */
+static GArray *words_left(Shell *shell) {
+  GArray *left = g_array_new(FALSE, FALSE, sizeof(ShellWord));
+  g_array_set_clear_func(left, clear_word);
+  for (guint i = 0; i < shell->words->len; i++) {
+    const ShellWord word = g_array_index(shell->words, ShellWord, i);
+    if (word.text != NULL)
+      g_array_append_val(left, word);
+    else if (word.ends && left->len > 0)
+      g_array_index(left, ShellWord, left->len - 1).ends = TRUE;
+  }
+  g_array_unref(shell->words); /* whose texts are the others' */
+  return left;
+}
+
+GArray *shell_words(const char *name, const char *text, GPtrArray *notices) {
+  Shell shell = {.name = name,
+                 .words = g_array_new(FALSE, FALSE, sizeof(ShellWord)),
+                 .variables = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, free_variable),
+                 .notices = notices};
   read_text(&shell, (Place){text, 1});
   end_command(&shell);
+  end_array(&shell);
   g_hash_table_unref(shell.variables);
-  return shell.words;
+  return words_left(&shell);
 }
