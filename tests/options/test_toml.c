@@ -26,7 +26,7 @@ TEST(values_have_their_keys_and_lines) {
                       "none = []\n"
                       "parts = [[\"x\", \"y\"], [\"z\"]]\n"
                       "inline = { deep.er = 1, other = \"2\" }\n"
-                      "hex = 0xff";
+                      "hex = [0xFF, 0o17, 0b1_01]";
   g_autoptr(GString) out = g_string_new(NULL);
   g_autoptr(GError) error = NULL;
   ck_assert_msg(toml_read("x.toml", text, append, out, &error), "%s", error != NULL ? error->message : "");
@@ -40,7 +40,7 @@ TEST(values_have_their_keys_and_lines) {
                              "parallelism.parts=x,y;z@14\n"
                              "parallelism.inline.deep.er=1@15\n"
                              "parallelism.inline.other=2@15\n"
-                             "parallelism.hex=0xff@16\n");
+                             "parallelism.hex=255,15,5@16\n");
 }
 
 TEST(what_is_wrong_is_told_with_its_line) {
@@ -48,6 +48,7 @@ TEST(what_is_wrong_is_told_with_its_line) {
     const char *text, *words;
   } cases[] = {
       {"\na = \n", "x.toml:2: found \"\", expected a value"},
+      {"a = 0b12\n", "x.toml:1: found \"0b12\", expected a value"},
       {"a = yes\n", "x.toml:1: found \"yes\", expected a value"},
       {"a = \"open\n", "expected a closing \""},
       {"a = 1\nb = 2\na = 3\n", "x.toml:3: a: found twice, first in line 1"},

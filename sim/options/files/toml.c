@@ -150,17 +150,28 @@ static gboolean is_number(const char *text) {
   char *end;
   if (g_strv_contains(others, text))
     return TRUE;
-  if (g_str_has_prefix(text, "0x") || g_str_has_prefix(text, "0o") || g_str_has_prefix(text, "0b"))
-    return text[2] != '\0' && strspn(text + 2, "0123456789abcdefABCDEF") == strlen(text + 2);
   g_ascii_strtod(text, &end);
   return *text != '\0' && *end == '\0' && strspn(text, "0123456789+-.eE") == strlen(text);
+}
+
+/* 0xff, 0o17, 0b101 as tens. */
+static gboolean is_of_base(const char *text, gint64 *value) {
+  const guint base = *text != '0' ? 0 : text[1] == 'x' ? 16 : text[1] == 'o' ? 8 : text[1] == 'b' ? 2 : 0;
+  guint64 number;
+  if (base == 0 || !g_ascii_string_to_unsigned(text + 2, base, 0, G_MAXINT64, &number, NULL))
+    return FALSE;
+  *value = (gint64)number;
+  return TRUE;
 }
 
 static gboolean read_bare(Toml *toml, GString *out, GError **error) {
   const gsize length = strcspn(toml->at, " \t\r\n,]}#");
   g_autoptr(GString) text = g_string_new_len(toml->at, (gssize)length);
+  gint64 value;
   g_string_replace(text, "_", "", 0);
-  if (!is_number(text->str))
+  if (is_of_base(text->str, &value))
+    g_string_printf(text, "%" G_GINT64_FORMAT, value);
+  else if (!is_number(text->str))
     return fail(toml, error, "a value: \"text\", a number, true, false, a list or a table in braces");
   g_string_append(out, text->str);
   toml->at += length;

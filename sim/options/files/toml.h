@@ -4,8 +4,8 @@
 #pragma once
 #include <glib.h>
 
-/* `text`: strings without quotes; true and false; numbers without _; a list's items joined by commas, those of a list
- * in it by semicolons. */
+/* `text`: strings without quotes; true and false; numbers without _, and in tens; a list's items joined by commas,
+ * those of a list in it by semicolons. */
 typedef void (*TomlVisit)(const char *key, const char *text, guint line, gpointer data);
 
 /* Each value, with its key as "section.key". INPUT with name:line. */
