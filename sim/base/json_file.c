@@ -321,11 +321,9 @@ static gboolean read_end(Reader *reader, GError **error) {
   return yajl_complete_parse(reader->parser) == yajl_status_ok || fail_syntax(reader, error);
 }
 
-static gboolean read_whole(Reader *reader, GError **error) {
-  gsize length;
-  g_autofree char *text = data_file_read(reader->json->file, &length, error);
-  const gsize mark = text != NULL && g_str_has_prefix(text, "\xef\xbb\xbf") ? 3 : 0; /* of the encoding */
-  return text != NULL && read_block(reader, text + mark, length - mark, error) && read_end(reader, error);
+static gboolean read_whole(Reader *reader, const char *text, gsize length, GError **error) {
+  const gsize mark = g_str_has_prefix(text, "\xef\xbb\xbf") ? 3 : 0; /* of the encoding */
+  return read_block(reader, text + mark, length - mark, error) && read_end(reader, error);
 }
 
 /* Of so many bytes, those before a character that may go on behind them. */
@@ -366,22 +364,34 @@ static gboolean read_stream(Reader *reader, GError **error) {
   return ok && read_end(reader, error);
 }
 
-JsonFile *json_file_stream(const char *path, const char *list, JsonFileWants wants, JsonFileVisit visit, gpointer data,
-                           GError **error) {
+/* Of `text`, or of the file without one. */
+static JsonFile *read_json(const char *path, const char *text, gsize length, Reader reader, GError **error) {
   g_autoptr(JsonFile) json = g_new0(JsonFile, 1);
   json->file = g_strdup(path);
   json->lines = g_hash_table_new_full(member_hash, member_equal, member_free, NULL);
-  Reader reader = {.json = json, .line = 1, .list = list, .wants = wants, .visit = visit, .data = data};
+  reader.json = json;
+  reader.line = 1;
   reader.parser = yajl_alloc(&callbacks, NULL, &reader);
-  const gboolean ok = list != NULL ? read_stream(&reader, error) : read_whole(&reader, error);
+  const gboolean ok = text != NULL ? read_whole(&reader, text, length, error) : read_stream(&reader, error);
   yajl_free(reader.parser);
   g_clear_pointer(&reader.element, json_node_unref);
   g_free(reader.key);
   return ok ? g_steal_pointer(&json) : NULL;
 }
 
+JsonFile *json_file_stream(const char *path, const char *list, JsonFileWants wants, JsonFileVisit visit, gpointer data,
+                           GError **error) {
+  return read_json(path, NULL, 0, (Reader){.list = list, .wants = wants, .visit = visit, .data = data}, error);
+}
+
+JsonFile *json_file_parse(const char *path, const char *text, gsize length, GError **error) {
+  return read_json(path, text, length, (Reader){0}, error);
+}
+
 JsonFile *json_file_read(const char *path, GError **error) {
-  return json_file_stream(path, NULL, NULL, NULL, NULL, error);
+  gsize length;
+  g_autofree char *text = data_file_read(path, &length, error);
+  return text != NULL ? json_file_parse(path, text, length, error) : NULL;
 }
 
 void json_file_free(JsonFile *json) {

@@ -15,6 +15,8 @@ typedef struct {
 /* INPUT with file:line for anything but a single JSON object: syntax, encoding, comments, nesting deeper than any
  * config's, duplicate keys. */
 JsonFile *json_file_read(const char *path, GError **error);
+/* The same of what was read from there. */
+JsonFile *json_file_parse(const char *path, const char *text, gsize length, GError **error);
 /* The same for a file with one long list, the root's member `list`, all of whose elements are objects. They are not
  * kept but shown to `visit`, each with the line on which it starts; of a key that an element has twice the later value
  * counts. Elements before a mistake may have been visited. The file may be compressed with gzip. Up to

@@ -56,9 +56,11 @@ void import_add(Import *import, const char *key, const char *text, guint line);
 /* Keys of which it holds are forgotten. */
 void import_drop(Import *import, gboolean (*is_dropped)(Import *import, const ImportKey *key));
 /* Options, facts and notices of all keys, as the table has them. INPUT with file:line, found and expected for a fact
- * that is no number, a text that the row does not list, the first of import_fail(), and where no key says anything of a
- * plan. */
+ * that is no number, a text that the row does not list, and the first of import_fail(). */
 gboolean import_take(Import *import, GError **error);
+
+/* INPUT where no key says anything of a plan. */
+gboolean import_check_known(const Import *import, const char *expected, GError **error);
 
 /* NULL: the file does not say it. Borrowed. */
 const ImportKey *import_find(const Import *import, const char *key);
@@ -81,5 +83,5 @@ void import_notice(Import *import, const char *key, const char *format, ...) G_G
 void import_ask(Import *import, const char *key, const char *option, const char *format, ...) G_GNUC_PRINTF(4, 5);
 
 gboolean import_megatron(PlanFile *file, const char *text, gint64 gpus, GError **error);
-gboolean import_deepspeed(PlanFile *file, gint64 gpus, GError **error);
+gboolean import_deepspeed(PlanFile *file, const char *text, gint64 gpus, GError **error);
 gboolean import_torchtitan(PlanFile *file, const char *text, gint64 gpus, GError **error);

@@ -251,8 +251,8 @@ static gboolean check_keys(const Import *import, GError **error) {
                     import_find(import, "step_time_s") != NULL ? "; it is a result, which stepsim diff reads" : "");
 }
 
-gboolean import_deepspeed(PlanFile *file, gint64 gpus, GError **error) {
-  g_autoptr(JsonFile) json = json_file_read(file->path, error);
+gboolean import_deepspeed(PlanFile *file, const char *text, gint64 gpus, GError **error) {
+  g_autoptr(JsonFile) json = json_file_parse(file->path, text, strlen(text), error);
   if (json == NULL)
     return FALSE;
   g_auto(Import) import;

@@ -37,18 +37,20 @@ static Format format_of(const char *text) {
 
 PlanFile *plan_file_read(const char *path, gint64 gpus, GError **error) {
   gsize length;
-  g_autofree char *text = data_file_read(path, &length, error);
-  if (text == NULL)
+  g_autofree char *bytes = data_file_read(path, &length, error);
+  if (bytes == NULL)
     return NULL;
-  if (strlen(text) != length) {
+  const gsize mark = g_str_has_prefix(bytes, "\xef\xbb\xbf") ? 3 : 0; /* of the encoding */
+  const char *text = bytes + mark;
+  if (strlen(bytes) != length) {
     fail_input(error, "%s: found a zero byte, expected a plan", path);
     return NULL;
   }
   const Format format = format_of(text);
   if (format == FORMAT_OWN)
-    return plan_file_parse_own(path, text, length, error);
+    return plan_file_parse_own(path, text, length - mark, error);
   g_autoptr(PlanFile) file = plan_file_new(path);
-  const gboolean is_read = format == FORMAT_JSON   ? import_deepspeed(file, gpus, error)
+  const gboolean is_read = format == FORMAT_JSON   ? import_deepspeed(file, text, gpus, error)
                            : format == FORMAT_TOML ? import_torchtitan(file, text, gpus, error)
                                                    : import_megatron(file, text, gpus, error);
   return is_read ? g_steal_pointer(&file) : NULL;
