@@ -90,6 +90,7 @@ mistake "a list where one plan is asked for" 'bad.yaml:1: --tp: found "1,2"' 'tp
 mistake "a mapping" 'bad.yaml:1: tp: found a mapping' 'tp: {a: 1}\n'
 mistake "nothing of a plan" "bad.yaml: found nothing of a plan" 'echo hello\n'
 mistake "another JSON" "bad.yaml: found nothing of a plan, expected DeepSpeed's keys" '{"a": 1}\n'
+mistake "another TOML" "bad.yaml: found nothing of a plan, expected torchtitan's keys" '[tool.x]\nname = "a"\n'
 mistake "broken JSON" 'bad.yaml:2:' '{"train_batch_size": 1,\n}\n'
 mistake "broken TOML" 'bad.yaml:2: found "x", expected a value' '[training]\nseq_len = x\n'
 mistake "a plan of another model" 'bad.yaml:2: num-layers: found 99, model gpt2 has 12' '--tensor-model-parallel-size 1 \\\n--num-layers 99\n'
@@ -249,6 +250,23 @@ awk -v compiled="$compiled" -v eager="$(sed -n 's/^  "step_time_s" : \([0-9.]*\)
 result $? "and is slower where it is not compiled" "$compiled, $(grep step_time_s out) $(cat err)"
 run simulate --plan titan.toml --model llama-3-8b --cluster dgx-h100
 expect "which says what it cannot know" 0 "--gpus, which is missing"
+
+while IFS='|' read -r name text; do
+  printf '\357\273\277%b' "$text" >marked
+  run simulate --plan marked --model llama-3-8b --cluster dgx-h100 --gpus 16 --seq-len 2048 --json
+  [ "$got" -le 1 ] && has_words "--seq-len 2048" "$(options) "
+  result $? "a byte order mark is none of a plan: $name" "$(cat err)"
+done <<'END'
+YAML|tp: 2\n
+JSON|{"train_batch_size": 64, "zero_optimization": {"stage": 3}}
+TOML|[training]\nlocal_batch_size = 0x1\n
+Megatron-LM|--tensor-model-parallel-size 2\n
+END
+sed -i 's/"auto"/64/' ds.json
+mkfifo pipe
+timeout 60 cat ds.json >pipe &
+run simulate --plan pipe --model llama-3-8b --cluster dgx-h100 --gpus 16 --seq-len 2048 --json
+has_options "a pipe is read once" "--global-batch 64 ;--framework deepspeed"
 
 # --- beside each other
 run diff "--tp 2" "--tp 4 --pp 2" $small --json

@@ -200,6 +200,15 @@ static const ImportRow *row_of(const Import *import, const char *key) {
   return NULL;
 }
 
+gboolean import_check_known(const Import *import, const char *expected, GError **error) {
+  for (guint i = 0; i < import->keys->len; i++) {
+    const ImportRow *row = row_of(import, nth(import, i)->key);
+    if (row != NULL && row->use != IMPORT_UNUSED)
+      return TRUE;
+  }
+  return fail_input(error, "%s: found nothing of a plan, expected %s", import->file->path, expected);
+}
+
 static gboolean add_fact(Import *import, const ImportKey *key, const ImportRow *row, GError **error) {
   PlanFileFact fact = {.offset = row->offset, .line = key->line};
   if (!units_parse_whole(key->text, 0, G_MAXINT64, &fact.value, error)) {

@@ -251,6 +251,8 @@ gboolean import_torchtitan(PlanFile *file, const char *text, gint64 gpus, GError
   import_init(&import, file, rows, gpus);
   if (!toml_read(file->path, text, add, &import, error))
     return FALSE;
+  if (!import_check_known(&import, "torchtitan's keys, such as training.seq_len", error))
+    return FALSE;
   file->format = "torchtitan's configuration";
   const gboolean is_compiled =
       import_is(&import, "compile.enable", "true") || import_is(&import, "training.compile", "true");
