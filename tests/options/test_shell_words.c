@@ -45,6 +45,10 @@ TEST(words_are_as_a_shell_has_them) {
       {"X=\"--b c\"\nX=\"\"\na --d $X", "a@3 --d@3|\nx.sh:1: X" AGAIN("2")},
       {"X=(\n--b c)\nX=(--d)\na ${X[@]} e", "--d@3| a@4 e@4|\nx.sh:1: X" AGAIN("3")},
       {"X=\"--b\"\nX=\"$X --c\"\na $X", "--b@1| --c@2| a@3|"},
+      {"X=\"--b\"\nY=(--c)\na --d $Y", "--c@2| a@3 --d@3|\nx.sh:1: X: no command uses it, its options are left out"},
+      {"f() { a --b $X; }\nX=\"--c\"\nf", "f@1| {@1 a@1 --b@1 $X@1| }@1| --c@2| f@3|"},
+      {"export X=\"--c\"\na --d", "export@1 --c@1| a@2 --d@2|"},
+      {"X=(--b)\na", "--b@1| a@2|"},
       {"", ""},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {

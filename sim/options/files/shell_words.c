@@ -14,14 +14,17 @@ typedef struct {
   guint line;        /* where it was set */
   guint first, last; /* the words that it has of options, up to the latter */
   gboolean is_used;
+  const char *name; /* borrowed; once all are set */
 } Variable;
 
 typedef struct {
   const char *name; /* of the file */
   GArray *words;
   GHashTable *variables; /* name → Variable */
+  GHashTable *asked;     /* names that were used before they were set, as functions do */
   GPtrArray *notices;
-  char *array; /* the variable whose words are within the parentheses; owned; NULL: none */
+  gboolean has_options; /* of a command */
+  char *array;          /* the variable whose words are within the parentheses; owned; NULL: none */
   int parentheses, depth;
 } Shell;
 
@@ -57,10 +60,17 @@ static gsize name_length(const char *text) {
 
 static const char *use_variable(Shell *shell, const char *name) {
   Variable *variable = g_hash_table_lookup(shell->variables, name);
-  if (variable == NULL)
+  if (variable == NULL) {
+    g_hash_table_add(shell->asked, g_strdup(name));
     return NULL;
+  }
   variable->is_used = TRUE;
   return variable->text;
+}
+
+static void drop_words(Shell *shell, const Variable *variable) {
+  for (guint i = variable->first; i < variable->last; i++)
+    g_clear_pointer(&g_array_index(shell->words, ShellWord, i).text, g_free);
 }
 
 /* What was set before and used by nothing is set for nothing: its options are none. Branches are not followed, so that
@@ -70,8 +80,7 @@ static void overwrite(Shell *shell, const char *name, const char *said, guint li
   if (before == NULL || before->is_used || (strchr(said, '$') != NULL && strstr(said, name) != NULL))
     return;
   const gboolean has_words = before->first < before->last, is_same = strcmp(before->said, said) == 0;
-  for (guint i = before->first; i < before->last; i++)
-    g_clear_pointer(&g_array_index(shell->words, ShellWord, i).text, g_free);
+  drop_words(shell, before);
   if (is_same ? has_words && *said == '\0' : has_words || *before->said != '\0')
     g_ptr_array_add(shell->notices,
                     g_strdup_printf("%s:%u: %s: set again in line %u before it is used: what is said there counts",
@@ -81,7 +90,7 @@ static void overwrite(Shell *shell, const char *name, const char *said, guint li
 static void set_variable(Shell *shell, const char *name, const char *text, const char *said, guint line) {
   Variable *variable = g_new(Variable, 1);
   const guint n = shell->words->len;
-  *variable = (Variable){g_strdup(text), g_strdup(said), line, n, n, FALSE};
+  *variable = (Variable){g_strdup(text), g_strdup(said), line, n, n, FALSE, NULL};
   g_hash_table_replace(shell->variables, g_strdup(name), variable);
 }
 
@@ -203,12 +212,23 @@ static void append_escaped(Place *place, GString *out) {
   place->at++;
 }
 
+static gboolean is_behind(const Shell *shell, const char *command) {
+  const guint n = shell->words->len;
+  const ShellWord *last = n > 0 ? &g_array_index(shell->words, ShellWord, n - 1) : NULL;
+  return last != NULL && !last->ends && g_strcmp0(last->text, command) == 0;
+}
+
 static void add_word(Shell *shell, const char *text, guint line) {
   const gsize length = name_length(text);
   if (length > 0 && (text[length] == '=' || g_str_has_prefix(text + length, "+="))) {
     g_autofree char *name = g_strndup(text, length);
+    const gboolean is_exported = is_behind(shell, "export");
     (text[length] == '+' ? append : assign)(shell, name, strchr(text, '=') + 1, line);
+    if (is_exported)
+      use_variable(shell, name);
   } else if (*text != '\0') {
+    shell->has_options |=
+        shell->depth == 0 && shell->array == NULL && g_str_has_prefix(text, "--") && g_ascii_isalpha(text[2]);
     const ShellWord word = {g_strdup(text), line, FALSE};
     g_array_append_val(shell->words, word);
   }
@@ -292,6 +312,33 @@ static void read_text(Shell *shell, Place place) {
   }
 }
 
+static gint compare_places(gconstpointer a, gconstpointer b) {
+  const Variable *one = *(const Variable *const *)a, *other = *(const Variable *const *)b;
+  return (one->first > other->first) - (one->first < other->first);
+}
+
+/* Where a command has options, those of variables that nothing expands are none of its own. */
+static void drop_unused(Shell *shell) {
+  g_autoptr(GPtrArray) unused = g_ptr_array_new();
+  GHashTableIter each;
+  gpointer name, value;
+  g_hash_table_iter_init(&each, shell->variables);
+  while (g_hash_table_iter_next(&each, &name, &value)) {
+    Variable *variable = value;
+    variable->name = name;
+    if (shell->has_options && variable->first < variable->last && !variable->is_used &&
+        !g_hash_table_contains(shell->asked, name))
+      g_ptr_array_add(unused, variable);
+  }
+  g_ptr_array_sort(unused, compare_places);
+  for (guint i = 0; i < unused->len; i++) {
+    const Variable *variable = unused->pdata[i];
+    drop_words(shell, variable);
+    g_ptr_array_add(shell->notices, g_strdup_printf("%s:%u: %s: no command uses it, its options are left out",
+                                                    shell->name, variable->line, variable->name));
+  }
+}
+
 /* Without those of variables that nothing used. */
 static GArray *words_left(Shell *shell) {
   GArray *left = g_array_new(FALSE, FALSE, sizeof(ShellWord));
@@ -311,10 +358,13 @@ GArray *shell_words(const char *name, const char *text, GPtrArray *notices) {
   Shell shell = {.name = name,
                  .words = g_array_new(FALSE, FALSE, sizeof(ShellWord)),
                  .variables = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, free_variable),
+                 .asked = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL),
                  .notices = notices};
   read_text(&shell, (Place){text, 1});
   end_command(&shell);
   end_array(&shell);
+  drop_unused(&shell);
   g_hash_table_unref(shell.variables);
+  g_hash_table_unref(shell.asked);
   return words_left(&shell);
 }

@@ -1,7 +1,7 @@
 /* The words of a shell script, as far as lists of arguments need it: quotes, line continuations, comments, arrays, and
  * variables that the script sets itself to a plain text or gives a default (${TP:-4}). What a variable has of
- * "--options" is words where it is set: nothing is taken twice where it is used; and none if it is set anew before it
- * is used. Nothing is run. */
+ * "--options" is words where it is set: nothing is taken twice where it is used. They are none if it is set anew before
+ * it is used, or never used where a command has options. Nothing is run. */
 #pragma once
 #include <glib.h>
 
