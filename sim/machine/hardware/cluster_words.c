@@ -98,6 +98,8 @@ static const char written[] =
     "nodes follow from --gpus";
 
 gboolean cluster_words_check(const char *text, GError **error) {
+  if (text == NULL)
+    return TRUE; /* said where the name is looked for */
   const gboolean has_rate = strstr(text, "b/s") != NULL || strstr(text, "B/s") != NULL;
   const gboolean is_like = has_rate || (g_ascii_isdigit(*text) && strchr(text, ' ') != NULL);
   if (!is_like || cluster_words_are(text) || g_file_test(text, G_FILE_TEST_EXISTS))

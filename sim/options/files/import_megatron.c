@@ -529,10 +529,24 @@ static gboolean is_unknown(Import *import, const ImportKey *key) {
   return TRUE;
 }
 
+/* Owned by the caller; what counts for nothing becomes notices, "name:line: variable: why". */
+static GArray *read_words(PlanFile *file, const char *text) {
+  g_autoptr(GPtrArray) notices = g_ptr_array_new_with_free_func(g_free);
+  GArray *words = shell_words(file->path, text, notices);
+  for (guint i = 0; i < notices->len; i++) {
+    char *rest;
+    const guint64 line = g_ascii_strtoull((const char *)notices->pdata[i] + strlen(file->path) + 1, &rest, 10);
+    g_auto(GStrv) parts = g_strsplit(rest + 2, ": ", 2);
+    const PlanFileNotice notice = {g_strdup(parts[0]), g_strdup(parts[1]), NULL, (guint)line};
+    g_array_append_val(file->notices, notice);
+  }
+  return words;
+}
+
 gboolean import_megatron(PlanFile *file, const char *text, gint64 gpus, GError **error) {
   g_auto(Import) import;
   import_init(&import, file, rows, gpus);
-  g_autoptr(GArray) words = shell_words(file->path, text, file->notices);
+  g_autoptr(GArray) words = read_words(file, text);
   add_options(&import, words);
   import_drop(&import, is_unknown);
   const char *const known[] = {"tensor-model-parallel-size", "pipeline-model-parallel-size", "micro-batch-size",
