@@ -137,6 +137,12 @@ done
 run simulate --plan many.sh --model llama-3-8b --cluster dgx-h100
 [ "$(grep -c foo err)" -eq 6 ] && has_words "many.sh:6: foo-5 3: not;many.sh: and 2995 more like that of foo-1" "$(cat err)"
 result $? "what is not understood does not bury the rest" "$(head -c 2000 err)"
+printf '%s\n' "$launch "'"$@"' >open.sh
+run simulate --plan open.sh --model gpt2 --cluster dgx-h100
+expect "what is given to the script does not hide the value before it" 2 "open.sh:1: num-layers: found 32, model gpt2 has 12"
+run simulate --plan open.sh --model llama-3-8b --cluster dgx-h100
+has_words 'open.sh:1: num-layers 32: what $@ behind it stands for' "$(cat err)"
+result $? "and is told of" "$(cat err)"
 run simulate --plan nowhere.yaml
 expect "no such file" 2 "nowhere.yaml"
 cp own.yaml same.yaml

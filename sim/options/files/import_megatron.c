@@ -508,14 +508,21 @@ static void add_options(Import *import, const GArray *words) {
     const char *equals = strchr(word->text, '=');
     g_autofree char *key = g_strndup(word->text + 2, equals != NULL ? (gsize)(equals - word->text) - 2 : 4096);
     g_autoptr(GString) value = g_string_new(equals != NULL ? equals + 1 : NULL);
+    const char *rest = NULL; /* "$@" behind the last value */
     for (const ShellWord *last = word; !last->ends && i + 1 < words->len; i++) {
       last = &g_array_index(words, ShellWord, i + 1);
       if (is_option(last))
         break;
+      if (last->ends && *last->text == '$' && value->len > 0) {
+        rest = last->text;
+        continue;
+      }
       g_string_append_printf(value, "%s%s", value->len > 0 ? " " : "", last->text);
     }
     g_strdelimit(key, "_", '-');
     import_add(import, key, trimmed(key, value->str), word->line);
+    if (rest != NULL)
+      import_notice(import, key, "what %s behind it stands for is not known, and left out of the plan", rest);
   }
 }
 
