@@ -143,6 +143,11 @@ expect "what is given to the script does not hide the value before it" 2 "open.s
 run simulate --plan open.sh --model llama-3-8b --cluster dgx-h100
 has_words 'open.sh:1: num-layers 32: what $@ behind it stands for' "$(cat err)"
 result $? "and is told of" "$(cat err)"
+printf '%s\n' "$launch "'--unknown $X --use-distributed-optimizer $EXTRA' >open.sh
+run simulate --plan open.sh --model llama-3-8b --cluster dgx-h100 --json
+has_options "nor the option" "--zero 1 "
+has_words 'unknown $X: not understood;use-distributed-optimizer $EXTRA: what stands behind it' "$(cat err)"
+result $? "which is told, too" "$(cat err)"
 run simulate --plan nowhere.yaml
 expect "no such file" 2 "nowhere.yaml"
 cp own.yaml same.yaml

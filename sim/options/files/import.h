@@ -20,6 +20,7 @@ typedef enum {
   IMPORT_OPTION, /* `option` of the plan, which takes the text as it is */
   IMPORT_FACT,   /* a number that the model has at `offset` */
   IMPORT_READ,   /* read by the format's own code */
+  IMPORT_FLAG,   /* likewise, and has no value */
   IMPORT_UNUSED, /* says nothing of a step, or what the model's file says */
 } ImportUse;
 

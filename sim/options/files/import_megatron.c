@@ -27,53 +27,53 @@ static const ImportRow rows[] = {
     /* with others, or as something else */
     {"num-virtual-stages-per-pipeline-rank", IMPORT_READ, IMPORT_COUNT},
     {"num-layers-per-virtual-pipeline-stage", IMPORT_READ, IMPORT_COUNT},
-    {"account-for-embedding-in-pipeline-split", IMPORT_READ},
-    {"account-for-loss-in-pipeline-split", IMPORT_READ},
+    {"account-for-embedding-in-pipeline-split", IMPORT_FLAG},
+    {"account-for-loss-in-pipeline-split", IMPORT_FLAG},
     {"decoder-first-pipeline-num-layers", IMPORT_READ},
     {"decoder-last-pipeline-num-layers", IMPORT_READ},
-    {"no-overlap-p2p-communication", IMPORT_READ},
+    {"no-overlap-p2p-communication", IMPORT_FLAG},
     {"cp-comm-type", IMPORT_READ},
-    {"sequence-parallel", IMPORT_READ},
-    {"use-tp-pp-dp-mapping", IMPORT_READ},
-    {"use-distributed-optimizer", IMPORT_READ},
-    {"use-megatron-fsdp", IMPORT_READ},
+    {"sequence-parallel", IMPORT_FLAG},
+    {"use-tp-pp-dp-mapping", IMPORT_FLAG},
+    {"use-distributed-optimizer", IMPORT_FLAG},
+    {"use-megatron-fsdp", IMPORT_FLAG},
     {"data-parallel-sharding-strategy", IMPORT_READ},
     {"num-distributed-optimizer-instances", IMPORT_READ, IMPORT_COUNT},
-    {"overlap-grad-reduce", IMPORT_READ},
-    {"overlap-param-gather", IMPORT_READ},
-    {"optimizer-cpu-offload", IMPORT_READ},
+    {"overlap-grad-reduce", IMPORT_FLAG},
+    {"overlap-param-gather", IMPORT_FLAG},
+    {"optimizer-cpu-offload", IMPORT_FLAG},
     {"optimizer-offload-fraction", IMPORT_READ},
-    {"fp16", IMPORT_READ},
-    {"bf16", IMPORT_READ},
+    {"fp16", IMPORT_FLAG},
+    {"bf16", IMPORT_FLAG},
     {"fp8-format", IMPORT_READ},
     {"fp8-recipe", IMPORT_READ},
-    {"fp8-param-gather", IMPORT_READ},
+    {"fp8-param-gather", IMPORT_FLAG},
     {"fp4-format", IMPORT_READ},
     {"fp4-recipe", IMPORT_UNUSED},
-    {"grad-reduce-in-bf16", IMPORT_READ},
-    {"accumulate-allreduce-grads-in-fp32", IMPORT_READ},
-    {"use-precision-aware-optimizer", IMPORT_READ},
+    {"grad-reduce-in-bf16", IMPORT_FLAG},
+    {"accumulate-allreduce-grads-in-fp32", IMPORT_FLAG},
+    {"use-precision-aware-optimizer", IMPORT_FLAG},
     {"main-grads-dtype", IMPORT_READ},
     {"main-params-dtype", IMPORT_READ},
     {"exp-avg-dtype", IMPORT_READ},
     {"exp-avg-sq-dtype", IMPORT_READ},
-    {"recompute-activations", IMPORT_READ},
+    {"recompute-activations", IMPORT_FLAG},
     {"recompute-granularity", IMPORT_READ},
     {"recompute-method", IMPORT_READ, IMPORT_VALUES("uniform", "block")},
     {"recompute-modules", IMPORT_READ},
     {"attention-backend", IMPORT_READ, IMPORT_VALUES("flash", "fused", "unfused", "local", "auto")},
-    {"use-flash-attn", IMPORT_READ},
-    {"cross-entropy-loss-fusion", IMPORT_READ},
+    {"use-flash-attn", IMPORT_FLAG},
+    {"cross-entropy-loss-fusion", IMPORT_FLAG},
     {"cross-entropy-fusion-impl", IMPORT_READ},
     {"cuda-graph-impl", IMPORT_READ},
     {"cuda-graph-modules", IMPORT_READ},
     {"cuda-graph-scope", IMPORT_READ}, /* the same before core 0.18 */
-    {"no-gradient-accumulation-fusion", IMPORT_READ},
-    {"no-rope-fusion", IMPORT_READ},
+    {"no-gradient-accumulation-fusion", IMPORT_FLAG},
+    {"no-rope-fusion", IMPORT_FLAG},
     {"moe-token-dispatcher-type", IMPORT_READ, IMPORT_VALUES("allgather", "alltoall", "flex")},
     {"moe-flex-dispatcher-backend", IMPORT_READ},
-    {"moe-enable-deepep", IMPORT_READ},
-    {"overlap-moe-expert-parallel-comm", IMPORT_READ},
+    {"moe-enable-deepep", IMPORT_FLAG},
+    {"overlap-moe-expert-parallel-comm", IMPORT_FLAG},
     {"nproc-per-node", IMPORT_READ}, /* torchrun's */
     {"nnodes", IMPORT_READ},
     {"transformer-impl", IMPORT_READ},
@@ -530,10 +530,14 @@ static void add_options(Import *import, const GArray *words) {
 static gboolean is_unknown(Import *import, const ImportKey *key) {
   if (strchr(key->text, '$') == NULL || is_of_launcher(key->key))
     return FALSE;
-  for (const ImportRow *row = rows; row->key != NULL; row++)
-    if (strcmp(row->key, key->key) == 0 && row->use != IMPORT_UNUSED)
-      import_notice(import, key->key, "the file does not say what that is, left out of the plan");
-  return TRUE;
+  const ImportRow *row = rows;
+  while (row->key != NULL && strcmp(row->key, key->key) != 0)
+    row++;
+  if (row->key != NULL && row->use == IMPORT_FLAG)
+    import_notice(import, key->key, "what stands behind it is not known, and left out of the plan");
+  else if (row->key != NULL && row->use != IMPORT_UNUSED)
+    import_notice(import, key->key, "the file does not say what that is, left out of the plan");
+  return row->key != NULL && row->use != IMPORT_FLAG;
 }
 
 /* Owned by the caller; what counts for nothing becomes notices, "name:line: variable: why". */
