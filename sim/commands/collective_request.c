@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "error.h"
-#include "options.h"
 #include "link_health.h"
 #include "number_list.h"
+#include "options.h"
 #include "rank_map.h"
 #include "suggest.h"
 #include "units.h"

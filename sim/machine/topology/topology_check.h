@@ -22,6 +22,6 @@ typedef struct {
  *   direction   NVLinks of a GPU of a known generation (link_facts.h) with more than their one-way bandwidth */
 GArray *topology_check(const Topology *topology);
 
-/* What that finds in two scale-up domains of the cluster, for a verb that only uses it: a line for each kind of finding,
- * of which the first is shown. May be empty. Array of owned texts, owned by the caller. */
+/* What that finds in two scale-up domains of the cluster, for a verb that only uses it: a line for each kind of
+ * finding, of which the first is shown. May be empty. Array of owned texts, owned by the caller. */
 GPtrArray *topology_notices(const Cluster *cluster);
