@@ -135,7 +135,7 @@ for gpus in "--nnodes 2:4" "--nproc-per-node gpu" '--nnodes $NODES'; do
 done
 { echo "$launch \\" && seq 3000 | sed 's/.*/--foo-& 3 \\/'; } >many.sh
 run simulate --plan many.sh --model llama-3-8b --cluster dgx-h100
-[ "$(grep -c foo err)" -eq 6 ] && has_words "many.sh:6: foo-5 3: not;many.sh: and 2995 more like that of foo-1" "$(cat err)"
+[ "$(grep -c foo err)" -eq 2 ] && has_words "line 6: foo-5 3: not;foo-1 3: and 2995 more like that" "$(cat err)"
 result $? "what is not understood does not bury the rest" "$(head -c 2000 err)"
 printf '%s\n' "$launch "'"$@"' >open.sh
 run simulate --plan open.sh --model gpt2 --cluster dgx-h100
