@@ -158,6 +158,17 @@ expect "a folder that cannot be configured is said and counted" 1 "broken;0 pass
 [ "$(tail -n 1 out)" = "0 passed, 2 failed" ]
 result $? "in the last line" "$(cat out err)"
 
+# A process that has ended but whose end nobody has asked for yet is not alive.
+alive() { # PROCESS
+  grep -q '^State:[[:space:]]*[^Z[:space:]]' "/proc/$1/status" 2>/dev/null
+}
+any_alive() { # PROCESS…
+  for process in "$@"; do
+    ! alive "$process" || return 0
+  done
+  return 1
+}
+
 # What is built beside the tests: one that would take a minute, and a test that waits for its end.
 mkdir third
 ln -s "$ci" third/.ci
@@ -179,10 +190,10 @@ done
 kill -KILL $checking
 wait $checking
 for _ in $(seq 50); do
-  kill -0 "$(cat third/pid)" 2>/dev/null || break
+  alive "$(cat third/pid)" || break
   sleep 0.1
 done
-[ -s third/pid ] && ! kill -0 "$(cat third/pid)" 2>/dev/null
+[ -s third/pid ] && ! alive "$(cat third/pid)"
 result $? "a check that is killed leaves nothing behind that builds" "$(cat out err)"
 kill "$(cat third/pid)" 2>/dev/null
 
@@ -192,39 +203,46 @@ ln -s "$ci" fourth/.ci
 cp first/meson_options.txt fourth/
 cat >fourth/meson.build <<'END'
 project('long')
-test('sleeps', find_program('sh'), args: ['-c', 'echo $$ >"$1.new"; mv "$1.new" "$1"; exec sleep 60', 'sh',
-  meson.project_source_root() / 'pid'], timeout: 90)
+test('sleeps', find_program('sh'), args: ['-c', 'echo $$ >"$1/new"; mv "$1/new" "$1/pid-test"; exec sleep 60', 'sh',
+  meson.project_source_root()], timeout: 90)
 alias_target('readers', custom_target('none', output: 'none', command: ['touch', '@OUTPUT@'], build_by_default: false))
 END
-# So does what configures, which says its process, too.
+# So does what configures both folders side by side, each saying its process.
 mkdir fifth
 ln -s "$ci" fifth/.ci
 cp first/meson_options.txt fifth/
 cat >fifth/meson.build <<'END'
 project('long')
-run_command('sh', '-c', 'echo $PPID >"$1.new"; mv "$1.new" "$1"; exec sleep 15', 'sh',
-  meson.project_source_root() / 'pid', check: false)
+run_command('sh', '-c', 'echo $PPID >"$1/new-$2"; mv "$1/new-$2" "$1/pid-$2"; exec sleep 15', 'sh',
+  meson.project_source_root(), meson.project_build_root().split('/')[-1], check: false)
 END
-leaves_none() { # FOLDER SIGNAL WHAT: of a check there, when FOLDER/pid is written
-  rm -f "$1/pid"
+said() { # FOLDER: the processes written there
+  cat "$1"/pid-* 2>/dev/null
+}
+leaves_none() { # FOLDER SIGNAL WHAT COUNT: of a check there, when so many processes are written
+  rm -f "$1"/pid-*
   (cd "$1" && rm -rf build build-sanitize && exec .ci/check build) >out 2>err &
   checking=$!
   for _ in $(seq 500); do
-    [ -s "$1/pid" ] && break
+    [ "$(said "$1" | wc -l)" -lt "$4" ] || break
     sleep 0.1
   done
   kill "-$2" $checking
+  # shellcheck disable=SC2046 # a word each
+  set -- "$2" "$3" "$4" $(said "$1")
+  what="a check that gets SIG$1 leaves no $2 behind" count=$3
+  shift 3
   for _ in $(seq 100); do
-    kill -0 "$(cat "$1/pid")" 2>/dev/null || kill -0 $checking 2>/dev/null || break
+    any_alive "$@" $checking || break
     sleep 0.1
   done
-  [ -s "$1/pid" ] && ! kill -0 "$(cat "$1/pid")" 2>/dev/null && ! kill -0 $checking 2>/dev/null
-  result $? "a check that gets SIG$2 leaves no $3 behind" "$(cat out err)"
-  kill "$(cat "$1/pid")" 2>/dev/null
+  [ $# -eq "$count" ] && ! any_alive "$@" $checking
+  result $? "$what" "$(cat out err; for p in "$@" $checking; do grep -sE '^(Name|State|PPid)' "/proc/$p/status"; done)"
+  kill "$@" 2>/dev/null
   wait $checking
 }
 for signal in TERM KILL; do
-  leaves_none fourth $signal test
-  leaves_none fifth $signal "meson setup"
+  leaves_none fourth $signal test 1
+  leaves_none fifth $signal "meson setup" 2
 done
 finish
