@@ -61,13 +61,15 @@ ours() {
   done
 }
 
-is_computing() { # pid: a thread other than the first has worked for a tenth of a second
+# A rank says where it is once it waits, which is after a step has been handed out: the thread that computes has worked
+# for a quarter of a second by then.
+is_computing() { # pid: a thread other than the first has worked for most of a step, 0.6 s
   for task in "/proc/$1/task/"*; do
     [ "${task##*/}" = "$1" ] && continue
     state_of "$task/stat"
     # shellcheck disable=SC2086 # a list of numbers
     set -- "$1" $fields
-    [ "${13:-0}" -lt 10 ] || return 0
+    [ "${13:-0}" -lt 60 ] || return 0
   done
   return 1
 }
