@@ -24,7 +24,6 @@ static const gsize largest_file_bytes = 64u << 20;
 
 typedef struct {
   const char *folders[N_ROOTS]; /* NULL: none */
-  char *installed;              /* one of `folders` */
 } Roots;
 
 /* NULL: there is none. Owned by the caller. */
@@ -58,17 +57,17 @@ static char *find_installed_data(void) {
   return data_installed_with(program, STEPSIM_INSTALL_PROGRAMS);
 }
 
-static Roots roots_new(void) {
-  char *installed = find_installed_data();
+static Roots roots_of_process(void) {
+  static gsize is_found;
+  static const char *installed;
+  if (g_once_init_enter(&is_found)) {
+    installed = find_installed_data();
+    g_once_init_leave(&is_found, 1);
+  }
   if (installed != NULL)
-    return (Roots){{".", g_getenv("STEPSIM_DATA"), installed}, installed};
+    return (Roots){{".", g_getenv("STEPSIM_DATA"), installed}};
   return (Roots){{".", g_getenv("STEPSIM_DATA"), STEPSIM_SOURCE_DATA, STEPSIM_PREFIX STEPSIM_INSTALL_DATA}};
 }
-
-static void roots_clear(Roots *roots) {
-  g_free(roots->installed);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Roots, roots_clear)
 
 /* Pipes and devices count: `<(command)` is one. Folders do not. */
 static gboolean is_readable_kind(const char *path) {
@@ -86,7 +85,7 @@ static char *bare_name(const char *subdir, const char *name, const char *suffix)
 }
 
 GStrv data_path_list(const char *subdir, const char *suffix) {
-  g_auto(Roots) roots = roots_new();
+  const Roots roots = roots_of_process();
   g_autoptr(GHashTable) names = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
   for (int i = 0; i < N_ROOTS; i++) {
     if (roots.folders[i] == NULL)
@@ -157,7 +156,7 @@ char *data_path_find(const char *subdir, const char *name, const char *suffix, G
     return g_strdup(name);
   g_autofree char *bare = bare_name(subdir, name, suffix);
   g_autofree char *file = g_strconcat(bare, suffix, NULL);
-  g_auto(Roots) roots = roots_new();
+  const Roots roots = roots_of_process();
   for (int i = 0; i < N_ROOTS && strchr(bare, '/') == NULL; i++) {
     if (roots.folders[i] == NULL)
       continue;
@@ -202,7 +201,7 @@ static gboolean may_be_read(const char *file) {
   g_autofree char *path = own != NULL ? realpath_of(file) : NULL;
   if (path == NULL || is_inside(path, own)) /* what is not there cannot be read anyway */
     return TRUE;
-  g_auto(Roots) roots = roots_new();
+  const Roots roots = roots_of_process();
   for (int i = 1; i < N_ROOTS; i++)
     for (gsize k = 0; k < G_N_ELEMENTS(subdirs); k++) {
       g_autofree char *folder = roots.folders[i] != NULL ? g_build_filename(roots.folders[i], subdirs[k], NULL) : NULL;

@@ -100,9 +100,14 @@ static char *key_of(const char *path, const char *framework, ErrorClass alike) {
 
 static void find_pairs(Table *table) {
   table->by_key = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  const char *cluster = "";
+  g_autofree char *path = NULL;
   for (guint i = 0; i < table->pairs->len; i++) {
     Pair *pair = &g_array_index(table->pairs, Pair, i);
-    g_autofree char *path = data_path_find("topologies", pair->cluster, ".yaml", NULL);
+    if (strcmp(cluster, pair->cluster) != 0) { /* they are sorted by it */
+      g_free(path);
+      path = data_path_find("topologies", cluster = pair->cluster, ".yaml", NULL);
+    }
     if (path != NULL)
       g_hash_table_insert(table->by_key, key_of(path, pair->framework, (ErrorClass)pair->alike), pair);
   }

@@ -166,10 +166,14 @@ static void take_busiest(const Trace *trace, const Ways *ways, int rank, const d
   }
 }
 
+static gboolean has_loads(const Trace *trace, const Metrics *metrics) {
+  return trace->timing != NULL && trace->timing->loads != NULL && metrics->step_ns > 0;
+}
+
 gboolean link_use_of(const Trace *trace, const Metrics *metrics, const Omitted *omitted, LinkUse *uses) {
   for (int way = 0; way < TIMING_MAX_WAYS; way++)
     uses[way] = (LinkUse){.busiest = -1};
-  if (trace->timing == NULL || trace->timing->loads == NULL || metrics->step_ns <= 0)
+  if (!has_loads(trace, metrics))
     return FALSE;
   const Program *program = trace->program;
   const int n_stages = program->n_ranks;
@@ -222,8 +226,8 @@ static const double unit = 1e-9; /* of a share */
 enum { MOST_KERNELS = 2000000 }; /* that are looked at one by one */
 
 typedef struct {
-  gint64 time_ns, change;
-  int column;
+  gint64 time_ns;
+  gint32 change, column;
 } Edge;
 
 /* A transfer while its bytes move. */
@@ -252,7 +256,7 @@ static void add_edge(GArray *edges, Edge edge) {
   *at = edge;
 }
 
-static void add_span(Edges *edges, int column, gint64 from_ns, gint64 to_ns, gint64 height) {
+static void add_span(Edges *edges, int column, gint64 from_ns, gint64 to_ns, gint32 height) {
   from_ns = MAX(from_ns, edges->from_ns);
   to_ns = MIN(to_ns, edges->to_ns);
   if (to_ns <= from_ns || height == 0)
@@ -265,7 +269,7 @@ static void add_span(Edges *edges, int column, gint64 from_ns, gint64 to_ns, gin
 static void add_tp(Edges *edges, gint64 from_ns, gint64 to_ns) {
   for (int column = 0; column < KERNELS; column++) {
     const double share = (double)edges->trace->timing->tp.share[column / N_DIRECTIONS] / TIMING_WHOLE_WAY;
-    add_span(edges, column, from_ns, to_ns, llround(share / unit));
+    add_span(edges, column, from_ns, to_ns, (gint32)llround(share / unit));
   }
 }
 
@@ -380,9 +384,11 @@ static void move_on(Move *move, gint64 time_ns, gint64 to_ns, double used[KERNEL
   move->left_ns -= pace * (double)(to_ns - time_ns);
 }
 
-/* From time_ns until to_ns. */
-static void append_moment(GArray *moments, gint64 time_ns, gint64 to_ns, const gint64 heights[N_COLUMNS],
-                          GArray *under_way) {
+/* What holds from moment->time_ns until to_ns. */
+typedef void (*MomentSeen)(const LinkMoment *moment, gint64 to_ns, gpointer data);
+
+/* Moves what is under way on. */
+static LinkMoment moment_of(gint64 time_ns, gint64 to_ns, const gint64 heights[N_COLUMNS], GArray *under_way) {
   LinkMoment moment = {.time_ns = time_ns, .computes = heights[KERNELS] > 0};
   double used[KERNELS];
   for (int column = 0; column < KERNELS; column++)
@@ -391,11 +397,11 @@ static void append_moment(GArray *moments, gint64 time_ns, gint64 to_ns, const g
     move_on(&g_array_index(under_way, Move, i), time_ns, to_ns, used);
   for (int way = 0; way < TIMING_MAX_WAYS; way++)
     moment.used[way] = MAX(used[way * N_DIRECTIONS + OUT], used[way * N_DIRECTIONS + IN]);
-  g_array_append_val(moments, moment);
+  return moment;
 }
 
-static GArray *moments_of(Edges *edges) {
-  GArray *moments = g_array_new(FALSE, FALSE, sizeof(LinkMoment));
+/* In the order of time. The last is the step's end. */
+static void walk(const Edges *edges, MomentSeen seen, gpointer data) {
   g_autoptr(GArray) under_way = g_array_new(FALSE, FALSE, sizeof(Move));
   const gint64 *bound = (const gint64 *)(gconstpointer)edges->bounds->data, *last_bound = bound + edges->bounds->len;
   const Edge *edge = (const Edge *)(gconstpointer)edges->edges->data, *last_edge = edge + edges->edges->len;
@@ -408,7 +414,8 @@ static GArray *moments_of(Edges *edges) {
     const gint64 next_ns = is_edge ? edge->time_ns : *bound;
     if (next_ns > time_ns) {
       take_up(under_way, edges->moves, &n_begun, time_ns);
-      append_moment(moments, time_ns, next_ns, heights, under_way);
+      const LinkMoment moment = moment_of(time_ns, next_ns, heights, under_way);
+      seen(&moment, next_ns, data);
     }
     time_ns = next_ns;
     if (is_edge) {
@@ -419,15 +426,14 @@ static GArray *moments_of(Edges *edges) {
     }
   }
   take_up(under_way, edges->moves, &n_begun, time_ns);
-  append_moment(moments, time_ns, edges->to_ns, heights, under_way);
-  if (time_ns < edges->to_ns)
-    append_moment(moments, edges->to_ns, edges->to_ns, heights, under_way);
-  return moments;
+  for (gboolean is_end = FALSE; !is_end; time_ns = edges->to_ns) {
+    const LinkMoment moment = moment_of(time_ns, edges->to_ns, heights, under_way);
+    is_end = time_ns >= edges->to_ns;
+    seen(&moment, edges->to_ns, data);
+  }
 }
 
-GArray *link_timeline_of(const Trace *trace, const Metrics *metrics, int rank) {
-  if (trace->timing == NULL || trace->timing->loads == NULL || metrics->step_ns <= 0)
-    return NULL;
+static void walk_rank(const Trace *trace, const Metrics *metrics, int rank, MomentSeen seen, gpointer data) {
   const gint64 end_ns = trace_end(trace);
   g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(Edge));
   g_autoptr(GArray) bounds = g_array_new(FALSE, FALSE, sizeof(gint64));
@@ -440,7 +446,33 @@ GArray *link_timeline_of(const Trace *trace, const Metrics *metrics, int rank) {
                  .moves = moves,
                  .is_coarse = op_kernels_count_of(trace, rank) > MOST_KERNELS};
   add_rank(&edges, rank);
-  return moments_of(&edges);
+  walk(&edges, seen, data);
+}
+
+static void append_moment(const LinkMoment *moment, gint64 to_ns, gpointer moments) {
+  g_array_append_vals(moments, moment, 1);
+}
+
+GArray *link_timeline_of(const Trace *trace, const Metrics *metrics, int rank) {
+  if (!has_loads(trace, metrics))
+    return NULL;
+  GArray *moments = g_array_new(FALSE, FALSE, sizeof(LinkMoment));
+  walk_rank(trace, metrics, rank, append_moment, moments);
+  return moments;
+}
+
+typedef struct {
+  double idle_s, busy_ns[TIMING_MAX_WAYS];
+} Idle;
+
+static void add_idle(const LinkMoment *moment, gint64 to_ns, gpointer data) {
+  Idle *idle = data;
+  if (moment->computes)
+    return;
+  const double idle_ns = (double)(to_ns - moment->time_ns);
+  idle->idle_s += idle_ns * 1e-9;
+  for (int way = 0; way < TIMING_MAX_WAYS; way++)
+    idle->busy_ns[way] += moment->used[way] * idle_ns;
 }
 
 static gint64 wait_ns(const RankBreakdown *rank) {
@@ -459,19 +491,14 @@ BoundingLink bounding_link_of(const Trace *trace, const Metrics *metrics) {
       bounding.rank = rank;
   bounding.first_rank = trace_first_rank(trace, bounding.rank);
   bounding.wait_s = (double)wait_ns(&metrics->ranks[bounding.rank]) * 1e-9;
-  g_autoptr(GArray) moments = bounding.wait_s > 0 ? link_timeline_of(trace, metrics, bounding.rank) : NULL;
-  double busy_ns[TIMING_MAX_WAYS] = {0};
-  for (guint i = 0; moments != NULL && i + 1 < moments->len; i++) {
-    const LinkMoment *moment = &g_array_index(moments, LinkMoment, i);
-    const double idle_ns = moment->computes ? 0 : (double)(moment[1].time_ns - moment->time_ns);
-    bounding.idle_s += idle_ns * 1e-9;
-    for (int way = 0; way < TIMING_MAX_WAYS; way++)
-      busy_ns[way] += moment->used[way] * idle_ns;
-  }
+  Idle idle = {0};
+  if (bounding.wait_s > 0 && has_loads(trace, metrics))
+    walk_rank(trace, metrics, bounding.rank, add_idle, &idle);
+  bounding.idle_s = idle.idle_s;
   for (int way = 0; way < TIMING_MAX_WAYS; way++)
-    if (busy_ns[way] * 1e-9 > bounding.busy_s) {
+    if (idle.busy_ns[way] * 1e-9 > bounding.busy_s) {
       bounding.way = way;
-      bounding.busy_s = busy_ns[way] * 1e-9;
+      bounding.busy_s = idle.busy_ns[way] * 1e-9;
     }
   return bounding;
 }
