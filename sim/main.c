@@ -25,6 +25,7 @@
  *
  * library/ is another way in: libstepsim, predictions within other programs; python/ a package on it. */
 #include "command.h"
+#include "lab_job.h"
 #include "launcher.h"
 
 static const Command commands[] = {
@@ -47,6 +48,11 @@ static const Command commands[] = {
 };
 
 int main(int argc, char **argv) {
+  g_auto(GStrv) told = argc == 1 && g_getenv("STEPSIM_CONFINED") != NULL ? lab_job_arguments(argv) : NULL;
+  if (told != NULL) {
+    argc = (int)g_strv_length(told);
+    argv = told;
+  }
   const VerbTable table = {.program = "stepsim",
                            .usage = "stepsim VERB [OPTION…]",
                            .about = "Predicts a training step of a transformer on a cluster under a parallel plan.",

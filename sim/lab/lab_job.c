@@ -1,11 +1,16 @@
 /*     ask → waiting, aside │ run, at most one per processor │ answered
  *                    └────── cancel: forgotten, or ended with its process
  *
- * Those asked aside leave a processor to the others. */
+ * Those asked aside leave a processor to the others.
+ *
+ * To start and link a program takes longer than most questions. So a spare process has done that when a question comes,
+ * and reads its arguments, each ended by a NUL, from standard input; the next is started when an answer has come. */
 #include "lab_job.h"
 
 #include <glib/gstdio.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -19,6 +24,8 @@ struct LabJobs {
   guint64 n_asked;
   GQueue waiting, aside; /* of LabJob */
   GHashTable *running;   /* of LabJob */
+  GSubprocess *spare;    /* NULL: none */
+  guint next_spare;      /* source that starts it; 0: none */
 };
 
 struct LabJob {
@@ -49,6 +56,55 @@ static void job_free(LabJob *job) {
   g_free(job);
 }
 
+/* However the lab ends, its processes end with it. */
+static void end_with_lab(gpointer data) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+static GSubprocess *process_new(const LabJobs *jobs, GError **error) {
+  /* even if another has been installed meanwhile */
+  g_autofree char *program = g_strdup_printf("/proc/%d/exe", (int)getpid());
+  const char *const argv[] = {program, NULL};
+  g_autoptr(GSubprocessLauncher) launcher = g_subprocess_launcher_new(
+      G_SUBPROCESS_FLAGS_STDIN_PIPE | G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE);
+  g_subprocess_launcher_set_cwd(launcher, jobs->folder);
+  g_subprocess_launcher_set_child_setup(launcher, end_with_lab, NULL, NULL);
+  g_subprocess_launcher_setenv(launcher, "STEPSIM_CONFINED", jobs->folder, TRUE);
+  return g_subprocess_launcher_spawnv(launcher, argv, error);
+}
+
+GStrv lab_job_arguments(char **argv) {
+  g_autoptr(GPtrArray) arguments = g_ptr_array_new_with_free_func(g_free);
+  char *text = NULL;
+  size_t room = 0;
+  g_ptr_array_add(arguments, g_strdup(argv[0]));
+  while (getdelim(&text, &room, '\0', stdin) > 0)
+    g_ptr_array_add(arguments, g_strdup(text));
+  free(text);
+  g_ptr_array_add(arguments, NULL);
+  return (GStrv)g_ptr_array_free(g_steal_pointer(&arguments), FALSE);
+}
+
+static gboolean start_spare(gpointer data) {
+  LabJobs *jobs = data;
+  jobs->next_spare = 0;
+  if (jobs->spare == NULL)
+    jobs->spare = process_new(jobs, NULL); /* or else each question starts its own, which says why it cannot */
+  return G_SOURCE_REMOVE;
+}
+
+static void want_spare(LabJobs *jobs) {
+  if (jobs->spare == NULL && jobs->next_spare == 0)
+    jobs->next_spare = g_idle_add(start_spare, jobs);
+}
+
+/* The spare, unless something has ended it, or a new process. */
+static GSubprocess *take_process(LabJobs *jobs, GError **error) {
+  g_autoptr(GSubprocess) spare = g_steal_pointer(&jobs->spare);
+  return spare != NULL && g_subprocess_get_identifier(spare) != NULL ? g_steal_pointer(&spare)
+                                                                     : process_new(jobs, error);
+}
+
 LabJobs *lab_jobs_new(const char *folder, guint limit_s) {
   LabJobs *jobs = g_new0(LabJobs, 1);
   jobs->folder = g_strdup(folder);
@@ -57,6 +113,7 @@ LabJobs *lab_jobs_new(const char *folder, guint limit_s) {
   jobs->running = g_hash_table_new(NULL, NULL);
   g_queue_init(&jobs->waiting);
   g_queue_init(&jobs->aside);
+  want_spare(jobs);
   return jobs;
 }
 
@@ -86,6 +143,11 @@ void lab_jobs_free(LabJobs *jobs) {
     g_main_context_iteration(NULL, TRUE);
   for (LabJob *job; (job = next_waiting(jobs)) != NULL;)
     answer_ended(job);
+  if (jobs->next_spare != 0)
+    g_source_remove(jobs->next_spare);
+  if (jobs->spare != NULL)
+    g_subprocess_force_exit(jobs->spare);
+  g_clear_object(&jobs->spare);
   g_hash_table_unref(jobs->running);
   g_free(jobs->folder);
   g_free(jobs);
@@ -106,11 +168,16 @@ static void ended(GObject *process, GAsyncResult *result, gpointer data) {
   LabJobs *jobs = job->jobs;
   g_autoptr(GBytes) out = NULL, errors = NULL;
   g_autoptr(GError) error = NULL;
-  g_subprocess_communicate_finish(G_SUBPROCESS(process), result, &out, &errors, &error);
   g_hash_table_remove(jobs->running, job);
+  const gboolean is_told = g_subprocess_communicate_finish(G_SUBPROCESS(process), result, &out, &errors, &error);
+  if (!is_told) { /* something has ended it just before */
+    out = g_bytes_new_static("", 0);
+    errors = g_bytes_new(error->message, strlen(error->message));
+  }
   if (!job->is_cancelled) {
     g_autoptr(GBytes) written = read_written(job);
     const int status = job->is_late                               ? LAB_LATE
+                       : !is_told                                 ? 2
                        : g_subprocess_get_if_exited(job->process) ? g_subprocess_get_exit_status(job->process)
                                                                   : 128 + g_subprocess_get_term_sig(job->process);
     const LabAnswer answer = {status, out, errors, written};
@@ -118,6 +185,7 @@ static void ended(GObject *process, GAsyncResult *result, gpointer data) {
   }
   job_free(job);
   start_some(jobs);
+  want_spare(jobs);
 }
 
 static gboolean end_late(gpointer data) {
@@ -143,37 +211,29 @@ static gboolean fail_later(gpointer data) {
   return G_SOURCE_REMOVE;
 }
 
-/* However the lab ends, its limits end with it. */
-static void end_with_lab(gpointer data) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
+/* What the process is told. */
+static GBytes *arguments_of(const LabJob *job) {
+  GByteArray *told = g_byte_array_new();
+  for (GStrv argument = job->arguments; *argument != NULL; argument++)
+    g_byte_array_append(told, (const guint8 *)*argument, (guint)strlen(*argument) + 1);
+  if (job->written != NULL)
+    g_byte_array_append(told, (const guint8 *)job->written, (guint)strlen(job->written) + 1);
+  return g_byte_array_free_to_bytes(told);
 }
 
 static void start(LabJob *job) {
   LabJobs *jobs = job->jobs;
-  g_autoptr(GPtrArray) argv = g_ptr_array_new();
-  /* even if another has been installed meanwhile */
-  g_autofree char *program = g_strdup_printf("/proc/%d/exe", (int)getpid());
-  g_ptr_array_add(argv, program);
-  for (GStrv argument = job->arguments; *argument != NULL; argument++)
-    g_ptr_array_add(argv, *argument);
-  if (job->written != NULL)
-    g_ptr_array_add(argv, job->written);
-  g_ptr_array_add(argv, NULL);
-  g_autoptr(GSubprocessLauncher) launcher =
-      g_subprocess_launcher_new(G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE);
-  g_subprocess_launcher_set_cwd(launcher, jobs->folder);
-  g_subprocess_launcher_set_child_setup(launcher, end_with_lab, NULL, NULL);
-  g_subprocess_launcher_setenv(launcher, "STEPSIM_CONFINED", jobs->folder, TRUE);
   g_autoptr(GError) error = NULL;
-  job->process = g_subprocess_launcher_spawnv(launcher, (const char *const *)argv->pdata, &error);
+  job->process = take_process(jobs, &error);
   g_hash_table_add(jobs->running, job);
   if (job->process == NULL) {
     job->failure = g_steal_pointer(&error);
     job->limit = g_idle_add(fail_later, job);
     return;
   }
+  g_autoptr(GBytes) told = arguments_of(job);
   job->limit = g_timeout_add_seconds(jobs->limit_s, end_late, job);
-  g_subprocess_communicate_async(job->process, NULL, NULL, ended, job);
+  g_subprocess_communicate_async(job->process, told, NULL, ended, job);
 }
 
 static void start_some(LabJobs *jobs) {

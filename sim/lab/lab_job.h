@@ -29,5 +29,8 @@ typedef struct LabJob LabJob;
  * all others. NULL: too many wait already. */
 LabJob *lab_job_ask(LabJobs *jobs, GStrv arguments, GStrv files, const char *option, const char *suffix, gboolean aside,
                     LabAnswered answered, gpointer data);
+/* The argument list that this process of a lab is told, NULL-terminated; of its own program alone if the lab needs it
+ * no more. Waits until it is known. Owned by the caller. */
+GStrv lab_job_arguments(char **argv);
 /* Nobody wants the answer any more. */
 void lab_job_cancel(LabJob *job);

@@ -5,6 +5,7 @@
 #include <gio/gio.h>
 #include <glib/gstdio.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -260,19 +261,30 @@ static char *children(void) {
   return text;
 }
 
-static int n_children(void) {
+/* It has worked for longer than it takes to start. */
+static gboolean works(const char *process) {
+  g_autofree char *file = g_strdup_printf("/proc/%s/stat", process);
+  g_autofree char *text = NULL;
+  long user = 0, system = 0; /* hundredths of a second */
+  const char *after_name = g_file_get_contents(file, &text, NULL, NULL) ? strrchr(text, ')') : NULL;
+  return after_name != NULL &&
+         sscanf(after_name, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %ld %ld", &user, &system) == 2 &&
+         user + system > 10;
+}
+
+/* −1: a kernel without this list. */
+static int n_children(gboolean that_work) {
   g_autofree char *text = children();
-  if (text == NULL)
-    return -1;
-  int n = 0;
-  for (const char *at = text; *at != '\0'; at++)
-    n += *at == ' ';
+  g_auto(GStrv) ids = text != NULL ? g_strsplit(g_strchomp(text), " ", -1) : NULL;
+  int n = ids != NULL ? 0 : -1;
+  for (GStrv id = ids; id != NULL && *id != NULL; id++)
+    n += **id != '\0' && (!that_work || works(*id));
   return n;
 }
 
-static gboolean wait_for_children(gboolean some) {
+static gboolean wait_for_children(gboolean that_work, gboolean some) {
   for (int i = 0; i < 2000; i++) {
-    if ((n_children() > 0) == some)
+    if ((n_children(that_work) > 0) == some)
       return TRUE;
     g_usleep(5000);
   }
@@ -295,13 +307,13 @@ static GSocketConnection *ask_much(void) {
 }
 
 TEST(who_goes_away_takes_his_question_with_him) {
-  if (n_children() < 0)
-    return; /* a kernel without this list */
+  if (n_children(TRUE) < 0)
+    return;
   GSocketConnection *connection = ask_much();
-  ck_assert(wait_for_children(TRUE));
+  ck_assert(wait_for_children(TRUE, TRUE));
   g_io_stream_close(G_IO_STREAM(connection), NULL, NULL);
   g_object_unref(connection);
-  ck_assert(wait_for_children(FALSE));
+  ck_assert(wait_for_children(TRUE, FALSE));
 }
 
 /* Not gone, nor a zombie, whose program is no file any more. */
@@ -311,22 +323,38 @@ static gboolean is_alive(const char *exe) {
 }
 
 TEST(a_lab_that_is_killed_leaves_nothing_to_the_next) {
-  if (n_children() < 0)
+  if (n_children(TRUE) < 0)
     return;
   g_autoptr(GSocketConnection) connection = ask_much();
-  ck_assert(wait_for_children(TRUE));
-  g_autofree char *ids = children();
-  g_strchomp(ids);
-  ck_assert(g_ascii_isdigit(*ids) && strchr(ids, ' ') == NULL);
+  ck_assert(wait_for_children(TRUE, TRUE));
+  g_autofree char *text = children();
+  g_auto(GStrv) ids = g_strsplit(g_strchomp(text), " ", -1);
   g_subprocess_force_exit(lab);
   g_subprocess_wait(lab, NULL, NULL);
   g_clear_object(&lab_out);
   g_clear_object(&lab);
-  g_autofree char *process = g_strconcat("/proc/", ids, "/exe", NULL);
-  for (int i = 0; i < 2000 && is_alive(process); i++)
-    g_usleep(5000);
-  ck_assert(!is_alive(process));
+  for (GStrv id = ids; *id != NULL; id++) {
+    g_autofree char *process = g_strconcat("/proc/", *id, "/exe", NULL);
+    for (int i = 0; i < 2000 && is_alive(process); i++)
+      g_usleep(5000);
+    ck_assert(!is_alive(process));
+  }
   start_lab(); /* the folder of the first is gone: see end() */
+}
+
+/* What waits for the next question. */
+TEST(a_spare_process_that_was_killed_is_replaced) {
+  if (n_children(FALSE) < 0)
+    return;
+  for (int i = 0; i < 2; i++) {
+    ck_assert(wait_for_children(FALSE, TRUE));
+    g_autofree char *spare = children();
+    kill((pid_t)atoi(spare), SIGKILL);
+    ck_assert(wait_for_children(FALSE, FALSE));
+    g_autoptr(GByteArray) answer = ask("{\"verb\": \"simulate\", \"options\": [[\"model\", \"llama-3-8b\"], "
+                                       "[\"cluster\", \"dgx-h100\"], [\"tp\", \"8\"]]}");
+    ck_assert_uint_eq(said_in(answer).status, 0);
+  }
 }
 
 TEST(a_hundred_ask_at_once) {

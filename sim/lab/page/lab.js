@@ -5,7 +5,7 @@ import {ask, askOfRecording, frozen} from './engine.js'
 import {actionColours, change as changeOf, chargeColours, make, number, rgba, seconds, share} from './look.js'
 import {PlanPanel} from './plan.js'
 import {nearest, readCsv, ResultsPanel} from './results.js'
-import {change, commandOf, filesOf, listen, onChange, optionsList, planOptions, readAddress, setOrder, state, view, addressOf} from './state.js'
+import {change, commandOf, filesOf, listen, onChange, optionsList, planOptions, readAddress, setOrder, state, view, addressOf, writeAfter} from './state.js'
 import {editorTab} from './editor.js'
 import {learnTab} from './learn.js'
 import {paretoTab} from './pareto.js'
@@ -91,6 +91,7 @@ class Lab {
   async changed() {
     this.stop?.abort()
     this.tabStop?.abort()
+    clearTimeout(this.nearSoon)
     this.stop = new AbortController()
     const signal = this.stop.signal, options = optionsList(), files = filesOf(state.options), began = performance.now()
     document.body.classList.add('computing', 'old', 'tab-old')
@@ -104,14 +105,16 @@ class Lab {
     const question = {verb: 'simulate', options, files}
     const apart = ['rank-map', 'fold'] // explain takes no map; folded or not, numbers are the same
     try {
-      const numbers = await ask(question, signal) // alone: the others would take processors from it
+      const asked = ask(question, signal) // alone: the others would take processors from it
+      writeAfter(asked)
+      const numbers = await asked
       this.showNumbers(numbers, performance.now() - began)
       await Promise.all([
         ask({...question, writes: 'npz'}, signal).then(answer => this.showStep(answer, performance.now() - began)),
         ask({verb: 'explain', options: planOptions().filter(([name]) => !apart.includes(name)), files, aside: true}, signal).then(answer => this.showExplanation(answer)),
         state.view.pin ? this.askPinned(signal) : null,
       ])
-      if (numbers.json && !frozen) this.near()
+      if (numbers.json && !frozen) this.nearSoon = setTimeout(() => this.near(), 200) // not while edits follow each other
       if (!frozen) await this.showTab()
     } catch (error) {
       if (error.name !== 'AbortError') this.say(`The lab does not answer: ${error.message}`)

@@ -20,6 +20,9 @@ const shortNames = {
   'offload-optimizer': 'offload optim.',
 }
 
+// What is written anew, though it is the same, is laid out anew.
+function put(element, name, value) { if (element[name] !== value) element[name] = value }
+
 export class PlanPanel {
   constructor(element, catalog) {
     this.element = element
@@ -116,12 +119,12 @@ export class PlanPanel {
       const known = this.plan?.[name.replace(/-/g, '_')]
       if (input.tagName === 'SELECT') {
         if (typed && ![...input.options].some(option => option.value === typed)) input.append(make('option', {value: typed, text: typed}))
-        input.value = typed && typed !== field.default ? typed : ''
         const shown = typeof known === 'boolean' ? (known ? 'on' : 'off') : known
-        input.options[0].text = !typed && shown ? String(shown) : field.default || 'as it comes'
+        put(input, 'value', typed && typed !== field.default ? typed : '')
+        put(input.options[0], 'text', !typed && shown ? String(shown) : field.default || 'as it comes')
       } else {
-        input.value = typed || ''
-        input.placeholder = known !== undefined && known !== null ? String(known) : field.default || ''
+        put(input, 'value', typed || '')
+        put(input, 'placeholder', known !== undefined && known !== null ? String(known) : field.default || '')
       }
     }
   }
