@@ -143,9 +143,11 @@ static gsize most_bytes(const char *path) {
   return strcmp(path, "/trace") == 0 ? MOST_RECORDING_BYTES : MOST_QUESTION_BYTES;
 }
 
-/* Once the headers have come, before any of the body is read. */
+/* Once the headers have come, before any of the body is read. A connection is for one request: libsoup before 3.3 keeps
+ * those that the other side closes afterwards, and a lab of many hours would have no descriptors left. */
 static void check_headers(SoupServer *server, SoupServerMessage *message, const char *path, GHashTable *query,
                           gpointer data) {
+  soup_message_headers_replace(soup_server_message_get_response_headers(message), "Connection", "close");
   SoupMessageHeaders *headers = soup_server_message_get_request_headers(message);
   const char *method = soup_server_message_get_method(message), *why = foreign(data, message);
   const gboolean posts = strcmp(method, "POST") == 0;

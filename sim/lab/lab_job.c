@@ -39,6 +39,7 @@ struct LabJob {
   GError *failure;      /* why not; NULL: it was */
   guint limit;          /* source that ends it; 0: none */
   gboolean is_cancelled, is_late;
+  gboolean is_of_spare; /* its process was one */
 };
 
 static void job_free(LabJob *job) {
@@ -88,21 +89,16 @@ GStrv lab_job_arguments(char **argv) {
 static gboolean start_spare(gpointer data) {
   LabJobs *jobs = data;
   jobs->next_spare = 0;
+  if (jobs->spare != NULL && g_subprocess_get_identifier(jobs->spare) == NULL) /* something has ended it */
+    g_clear_object(&jobs->spare);
   if (jobs->spare == NULL)
     jobs->spare = process_new(jobs, NULL); /* or else each question starts its own, which says why it cannot */
   return G_SOURCE_REMOVE;
 }
 
 static void want_spare(LabJobs *jobs) {
-  if (jobs->spare == NULL && jobs->next_spare == 0)
+  if (jobs->next_spare == 0)
     jobs->next_spare = g_idle_add(start_spare, jobs);
-}
-
-/* The spare, unless something has ended it, or a new process. */
-static GSubprocess *take_process(LabJobs *jobs, GError **error) {
-  g_autoptr(GSubprocess) spare = g_steal_pointer(&jobs->spare);
-  return spare != NULL && g_subprocess_get_identifier(spare) != NULL ? g_steal_pointer(&spare)
-                                                                     : process_new(jobs, error);
 }
 
 LabJobs *lab_jobs_new(const char *folder, guint limit_s) {
@@ -145,15 +141,18 @@ void lab_jobs_free(LabJobs *jobs) {
     answer_ended(job);
   if (jobs->next_spare != 0)
     g_source_remove(jobs->next_spare);
-  if (jobs->spare != NULL)
+  if (jobs->spare != NULL) {
     g_subprocess_force_exit(jobs->spare);
-  g_clear_object(&jobs->spare);
+    g_subprocess_wait(jobs->spare, NULL, NULL);
+    g_clear_object(&jobs->spare);
+  }
   g_hash_table_unref(jobs->running);
   g_free(jobs->folder);
   g_free(jobs);
 }
 
 static void start_some(LabJobs *jobs);
+static void start(LabJob *job);
 
 static GBytes *read_written(const LabJob *job) {
   char *bytes;
@@ -163,25 +162,44 @@ static GBytes *read_written(const LabJob *job) {
              : NULL;
 }
 
+/* Something had ended the spare, or did so just then. */
+static gboolean may_ask_again(const LabJob *job, gboolean is_told) {
+  return job->is_of_spare && job->jobs->n_most > 0 && !job->is_cancelled && !job->is_late &&
+         (!is_told || g_subprocess_get_if_signaled(job->process));
+}
+
+static int status_of(const LabJob *job, gboolean is_told) {
+  if (job->is_late)
+    return LAB_LATE;
+  if (!is_told)
+    return 2;
+  return g_subprocess_get_if_exited(job->process) ? g_subprocess_get_exit_status(job->process)
+                                                  : 128 + g_subprocess_get_term_sig(job->process);
+}
+
 static void ended(GObject *process, GAsyncResult *result, gpointer data) {
   LabJob *job = data;
   LabJobs *jobs = job->jobs;
   g_autoptr(GBytes) out = NULL, errors = NULL;
   g_autoptr(GError) error = NULL;
-  g_hash_table_remove(jobs->running, job);
   const gboolean is_told = g_subprocess_communicate_finish(G_SUBPROCESS(process), result, &out, &errors, &error);
-  if (!is_told) { /* something has ended it just before */
-    out = g_bytes_new_static("", 0);
-    errors = g_bytes_new(error->message, strlen(error->message));
+  g_hash_table_remove(jobs->running, job);
+  if (may_ask_again(job, is_told)) {
+    g_clear_handle_id(&job->limit, g_source_remove);
+    g_clear_object(&job->process);
+    start(job);
+    return;
   }
   if (!job->is_cancelled) {
     g_autoptr(GBytes) written = read_written(job);
-    const int status = job->is_late                               ? LAB_LATE
-                       : !is_told                                 ? 2
-                       : g_subprocess_get_if_exited(job->process) ? g_subprocess_get_exit_status(job->process)
-                                                                  : 128 + g_subprocess_get_term_sig(job->process);
-    const LabAnswer answer = {status, out, errors, written};
-    job->answered(&answer, job->data);
+    const int status = status_of(job, is_told);
+    const char *why = !is_told ? error->message : status > 128 ? g_strsignal(status - 128) : "";
+    if (!is_told || g_bytes_get_size(errors) == 0) {
+      g_clear_pointer(&errors, g_bytes_unref);
+      errors = g_bytes_new(why, strlen(why));
+    }
+    g_autoptr(GBytes) printed = is_told ? g_bytes_ref(out) : g_bytes_new_static("", 0);
+    job->answered(&(LabAnswer){status, printed, errors, written}, job->data);
   }
   job_free(job);
   start_some(jobs);
@@ -221,10 +239,12 @@ static GBytes *arguments_of(const LabJob *job) {
   return g_byte_array_free_to_bytes(told);
 }
 
+/* In the spare, unless that has ended or been tried, or in a new process. */
 static void start(LabJob *job) {
   LabJobs *jobs = job->jobs;
   g_autoptr(GError) error = NULL;
-  job->process = take_process(jobs, &error);
+  job->is_of_spare = !job->is_of_spare && jobs->spare != NULL && g_subprocess_get_identifier(jobs->spare) != NULL;
+  job->process = job->is_of_spare ? g_steal_pointer(&jobs->spare) : process_new(jobs, &error);
   g_hash_table_add(jobs->running, job);
   if (job->process == NULL) {
     job->failure = g_steal_pointer(&error);

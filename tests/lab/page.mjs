@@ -149,6 +149,16 @@ if (isBench) {
     await settle()
     await checkState('redone')
   })
+  await test('quick steps through the history end on what the address says', async () => {
+    await open(small)
+    for (const tp of [2, 4, 8, 1, 2, 4, 8]) await set('tp', String(tp))
+    for (const steps of ['back back', 'back forward', 'back back back forward forward', 'forward back forward back', 'back back back']) {
+      await browser.run(`(async () => { for (const step of '${steps}'.split(' ')) { history[step](); await new Promise(resolve => setTimeout(resolve, 4)) } })()`)
+      await new Promise(resolve => setTimeout(resolve, 300))
+      await settle()
+      check(await browser.run(`location.hash.includes('tp=' + lab.json.plan.tp + '&')`), steps)
+    }
+  })
   await test('keys alone change the plan and walk the timeline', async () => {
     await open(small)
     await browser.run(`document.getElementById('field-tp').focus()`)

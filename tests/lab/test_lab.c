@@ -342,6 +342,32 @@ TEST(a_lab_that_is_killed_leaves_nothing_to_the_next) {
   start_lab(); /* the folder of the first is gone: see end() */
 }
 
+static int n_descriptors(void) {
+  g_autofree char *path = g_strdup_printf("/proc/%s/fd", g_subprocess_get_identifier(lab));
+  g_autoptr(GDir) dir = g_dir_open(path, 0, NULL);
+  int n = 0;
+  while (dir != NULL && g_dir_read_name(dir) != NULL)
+    n++;
+  return n;
+}
+
+TEST(who_closes_his_connection_leaves_no_descriptor) {
+  g_autofree char *request = g_strdup_printf("GET /lab.js HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n\r\n", port);
+  ck_assert(wait_for_children(FALSE, TRUE));
+  const int n_before = n_descriptors();
+  for (int i = 0; i < 20; i++) {
+    g_autoptr(GSocketConnection) connection = dial();
+    char byte;
+    say(connection, request, strlen(request));
+    ck_assert_int_eq(g_input_stream_read(g_io_stream_get_input_stream(G_IO_STREAM(connection)), &byte, 1, NULL, NULL),
+                     1);
+    g_io_stream_close(G_IO_STREAM(connection), NULL, NULL);
+  }
+  for (int i = 0; i < 2000 && n_descriptors() > n_before; i++)
+    g_usleep(5000);
+  ck_assert_int_le(n_descriptors(), n_before);
+}
+
 /* What waits for the next question. */
 TEST(a_spare_process_that_was_killed_is_replaced) {
   if (n_children(FALSE) < 0)

@@ -18,7 +18,8 @@ export async function ask(question, signal) {
   const key = JSON.stringify({...question, aside: undefined})
   if (kept.has(key) && !question.writes) return kept.get(key)
   const answer = await post('run', JSON.stringify(question), {'Content-Type': 'application/json'}, signal)
-  if (!question.writes) {
+  signal?.throwIfAborted()
+  if (!question.writes && answer.status < 124) { // neither late nor killed
     kept.set(key, answer)
     if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value)
   }
@@ -29,9 +30,20 @@ export function askOfRecording(file, signal) {
   return post('trace', file, {'Content-Type': 'application/octet-stream', 'X-Name': encodeURIComponent(file.name)}, signal)
 }
 
+// A browser drops what has just been asked when it goes back in its history, without a word to `signal`: asked again.
+async function send(path, request, times = 3) {
+  try {
+    const response = await fetch(path, request)
+    return [response, new Uint8Array(await response.arrayBuffer())]
+  } catch (error) {
+    if (request.signal?.aborted || times === 1) throw error
+    await new Promise(resolve => setTimeout(resolve, 50))
+    return send(path, request, times - 1)
+  }
+}
+
 async function post(path, body, headers, signal) {
-  const response = await fetch(path, {method: 'POST', body, signal, headers: {...headers, 'X-Stepsim-Lab': '1'}})
-  const bytes = new Uint8Array(await response.arrayBuffer())
+  const [response, bytes] = await send(path, {method: 'POST', body, signal, headers: {...headers, 'X-Stepsim-Lab': '1'}})
   if (!response.ok) return {status: 2, json: null, text: '', errors: textOf(bytes), arrays: null}
   const head = new DataView(bytes.buffer, 0, 16)
   const [status, out, errors, arrays] = [0, 4, 8, 12].map(at => head.getUint32(at, true))

@@ -5,7 +5,7 @@ import {ask, askOfRecording, frozen} from './engine.js'
 import {actionColours, change as changeOf, chargeColours, make, number, rgba, seconds, share} from './look.js'
 import {PlanPanel} from './plan.js'
 import {nearest, readCsv, ResultsPanel} from './results.js'
-import {change, commandOf, filesOf, listen, onChange, optionsList, planOptions, readAddress, setOrder, state, view, addressOf, writeAfter} from './state.js'
+import {change, commandOf, filesOf, listen, onChange, optionsList, planOptions, readAddress, setOrder, state, view, addressOf} from './state.js'
 import {editorTab} from './editor.js'
 import {learnTab} from './learn.js'
 import {paretoTab} from './pareto.js'
@@ -105,9 +105,7 @@ class Lab {
     const question = {verb: 'simulate', options, files}
     const apart = ['rank-map', 'fold'] // explain takes no map; folded or not, numbers are the same
     try {
-      const asked = ask(question, signal) // alone: the others would take processors from it
-      writeAfter(asked)
-      const numbers = await asked
+      const numbers = await ask(question, signal) // alone: the others would take processors from it
       this.showNumbers(numbers, performance.now() - began)
       await Promise.all([
         ask({...question, writes: 'npz'}, signal).then(answer => this.showStep(answer, performance.now() - began)),

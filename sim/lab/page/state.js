@@ -24,16 +24,11 @@ export function filesOf(options, known = state.files) {
   return files
 }
 
-// The address is written after the state has changed: files are deflated first. One after the other, and once the
-// engine has answered: a browser works on a new address for longer than the engine on an answer.
-let written = Promise.resolve(), answered = Promise.resolve()
-export function writeAfter(answer) {
-  answered = Promise.race([answer.catch(() => {}), new Promise(resolve => setTimeout(resolve, 100))])
-}
+// The address is written after the state has changed: files are deflated first. One after the other.
+let written = Promise.resolve()
 function write(way, options) {
   written = written.then(async () => {
     const address = await addressOf(options)
-    await answered
     if (location.protocol !== 'file:') history[way](null, '', address)
   })
   return written
