@@ -48,6 +48,7 @@ static const Command commands[] = {
 };
 
 int main(int argc, char **argv) {
+  /* a process of the lab, which is told its verb and options when there is a question */
   g_auto(GStrv) told = argc == 1 && g_getenv("STEPSIM_CONFINED") != NULL ? lab_job_arguments(argv) : NULL;
   if (told != NULL) {
     argc = (int)g_strv_length(told);

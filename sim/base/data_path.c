@@ -57,6 +57,7 @@ static char *find_installed_data(void) {
   return data_installed_with(program, STEPSIM_INSTALL_PROGRAMS);
 }
 
+/* Where the program or library lies is looked up once; $STEPSIM_DATA may change. */
 static Roots roots_of_process(void) {
   static gsize is_found;
   static const char *installed;

@@ -352,6 +352,8 @@ static int n_descriptors(void) {
 }
 
 TEST(who_closes_his_connection_leaves_no_descriptor) {
+  if (n_children(FALSE) < 0)
+    return;
   g_autofree char *request = g_strdup_printf("GET /lab.js HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n\r\n", port);
   ck_assert(wait_for_children(FALSE, TRUE));
   const int n_before = n_descriptors();
@@ -375,6 +377,7 @@ TEST(a_spare_process_that_was_killed_is_replaced) {
   for (int i = 0; i < 2; i++) {
     ck_assert(wait_for_children(FALSE, TRUE));
     g_autofree char *spare = children();
+    ck_assert(g_ascii_isdigit(*spare));
     kill((pid_t)atoi(spare), SIGKILL);
     ck_assert(wait_for_children(FALSE, FALSE));
     g_autoptr(GByteArray) answer = ask("{\"verb\": \"simulate\", \"options\": [[\"model\", \"llama-3-8b\"], "

@@ -106,7 +106,8 @@ static void find_pairs(Table *table) {
     Pair *pair = &g_array_index(table->pairs, Pair, i);
     if (strcmp(cluster, pair->cluster) != 0) { /* they are sorted by it */
       g_free(path);
-      path = data_path_find("topologies", cluster = pair->cluster, ".yaml", NULL);
+      cluster = pair->cluster;
+      path = data_path_find("topologies", cluster, ".yaml", NULL);
     }
     if (path != NULL)
       g_hash_table_insert(table->by_key, key_of(path, pair->framework, (ErrorClass)pair->alike), pair);
